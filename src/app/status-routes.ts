@@ -13,18 +13,7 @@ import { createReadiness } from '#features/setup/health/readiness.ts'
 import { countWaitingWebhooks } from '#features/webhooks/webhooks/manage/webhooks.ts'
 import { prepareStatements } from '#platform/db/open.ts'
 import { dataBody, isoTime } from '#platform/http/envelope.ts'
-import {
-  Bytes,
-  Count,
-  DataBody,
-  Nullable,
-  NullablePart,
-  Part,
-  StringEnum,
-  Text,
-  TextOrNull,
-  Timestamp,
-} from '#platform/http/schemas.ts'
+import * as S from '#platform/http/schemas.ts'
 import type { SettingReport } from '#platform/settings/config.ts'
 import type { OpenedApp } from './create.ts'
 import { toSettingRecord } from './settings.ts'
@@ -56,14 +45,14 @@ export const operatorStatusRoutes = (opened: OpenedApp, options: StatusRouteOpti
   return new Elysia({ prefix: '/v1/operator' })
     .use(authenticated)
     .get('/health', showView(app, 'health', readHealth), {
-      response: DataBody(ServerHealth),
+      response: S.DataBody(ServerHealth),
       detail: operatorRoute('Get the state of the service'),
     })
     .get(
       '/doctor',
       showView(app, 'health', () => doctorReport() ?? { checked_at: null, findings: [] }),
       {
-        response: DataBody(DoctorFindings),
+        response: S.DataBody(DoctorFindings),
         detail: operatorRoute(
           'Get what the checks of the service found',
           'The last run of the checks of `tassis doctor`, which the service makes every hour: names, network, machine and state.',
@@ -71,14 +60,14 @@ export const operatorStatusRoutes = (opened: OpenedApp, options: StatusRouteOpti
       },
     )
     .post('/doctor/run', async () => dataBody(await runDoctor()), {
-      response: DataBody(DoctorFindings),
+      response: S.DataBody(DoctorFindings),
       detail: commandRoute('Run the checks of the service', 'Responds when they have ended, after at most some 15 s.'),
     })
     .get(
       '/settings',
       showView(app, 'settings', () => settings.map(toSettingRecord)),
       {
-        response: DataBody(Type.Array(SettingRecord)),
+        response: S.DataBody(Type.Array(SettingRecord)),
         detail: operatorRoute('List the settings', 'With their source; secrets are not shown.'),
       },
     )
@@ -133,71 +122,76 @@ function createHealthReader(
 }
 
 export const ServerHealth = Type.Object({
-  read_at: Timestamp({ description: 'When this was read.' }),
-  version: Text('Version of the service.'),
-  started_at: Timestamp({ description: 'When the service started.' }),
-  hostname: Text('Name of the host in SMTP and DNS.'),
-  public_url: Text('URL under which browsers reach the service.'),
-  url: TextOrNull('Address of the HTTP API on this machine; null: no service runs.'),
-  delivery: Text('Delivery mode: direct, relay or capture.'),
+  read_at: S.Timestamp({ description: 'When this was read.' }),
+  version: S.Text('Version of the service.'),
+  started_at: S.Timestamp({ description: 'When the service started.' }),
+  hostname: S.Text('Name of the host in SMTP and DNS.'),
+  public_url: S.Text('URL under which browsers reach the service.'),
+  url: S.TextOrNull('Address of the HTTP API on this machine; null: no service runs.'),
+  delivery: S.Text('Delivery mode: direct, relay or capture.'),
   is_delivering: Type.Boolean({ description: 'Whether mail is being delivered.' }),
-  inbound_addr: TextOrNull('Address where mail is received; null: none.'),
-  submission: NullablePart('Mail submission by SMTP; null: off.', {
+  inbound_addr: S.TextOrNull('Address where mail is received; null: none.'),
+  submission: S.NullablePart('Mail submission by SMTP; null: off.', {
     addrs: Type.Array(Type.String(), { description: 'Addresses where programs submit mail by SMTP.' }),
-    sessions: Count('Open sessions, at most 10 seconds ago.'),
-    accepted: Count('Messages accepted since the start of the service.'),
-    deferred: Count('Messages that got a 4xx since then; programs send them again.'),
-    rejected: Count('Messages that got a 5xx since then.'),
-    failed_logins: Count('Failed logins since then.'),
+    sessions: S.Count('Open sessions, at most 10 seconds ago.'),
+    accepted: S.Count('Messages accepted since the start of the service.'),
+    deferred: S.Count('Messages that got a 4xx since then; programs send them again.'),
+    rejected: S.Count('Messages that got a 5xx since then.'),
+    failed_logins: S.Count('Failed logins since then.'),
   }),
-  problems: Type.Array(Type.Object({ field: Text('The part that is not ready.'), message: Text('What is wrong.') }), {
-    description: 'Why the service cannot take work, as /readyz reports; empty: it can.',
+  problems: Type.Array(
+    Type.Object({ field: S.Text('The part that is not ready.'), message: S.Text('What is wrong.') }),
+    {
+      description: 'Why the service cannot take work, as /readyz reports; empty: it can.',
+    },
+  ),
+  memory_bytes: S.Bytes('Memory of the process'),
+  disk: S.Part('The disk.', FILE_SYSTEM_FIELDS),
+  queue: S.Part('The mail queue.', {
+    waiting: S.Count('Recipients whose mail waits for delivery.'),
+    lanes: S.Count('Destinations of this mail; each account has its own.'),
+    in_flight: S.Count('Recipients to whom mail is being delivered.'),
+    first_due_at: S.Nullable(S.Timestamp(), { description: 'When the earliest is due; null: none waits.' }),
   }),
-  memory_bytes: Bytes('Memory of the process'),
-  disk: Part('The disk.', FILE_SYSTEM_FIELDS),
-  queue: Part('The mail queue.', {
-    waiting: Count('Recipients whose mail waits for delivery.'),
-    lanes: Count('Destinations of this mail; each account has its own.'),
-    in_flight: Count('Recipients to whom mail is being delivered.'),
-    first_due_at: Nullable(Timestamp(), { description: 'When the earliest is due; null: none waits.' }),
+  received: S.Count('Received messages that are not processed yet.'),
+  webhooks: S.Part('Webhooks of all accounts.', {
+    waiting: S.Count('Deliveries that wait for an attempt.'),
+    deactivated: S.Count('Webhooks deactivated by failures.'),
   }),
-  received: Count('Received messages that are not processed yet.'),
-  webhooks: Part('Webhooks of all accounts.', {
-    waiting: Count('Deliveries that wait for an attempt.'),
-    deactivated: Count('Webhooks deactivated by failures.'),
-  }),
-  accounts: Part('Accounts.', {
-    total: Count('Number of accounts.'),
-    paused: Count('Number of those that are paused.'),
+  accounts: S.Part('Accounts.', {
+    total: S.Count('Number of accounts.'),
+    paused: S.Count('Number of those that are paused.'),
   }),
 })
 export type ServerHealth = Static<typeof ServerHealth>
 
 export const Finding = Type.Object({
-  check: Text('Name of the check.'),
-  status: StringEnum(['ok', 'warning', 'failure', 'skipped'], {
+  check: S.Text('Name of the check.'),
+  status: S.StringEnum(['ok', 'warning', 'failure', 'skipped'], {
     description: '`skipped`: the check does not apply, or could not be made.',
   }),
-  subject: TextOrNull(
+  subject: S.TextOrNull(
     'What it is about, if a check looks at several things, such as an address, a domain or a webhook.',
   ),
-  message: Text('What was found.'),
-  fix: TextOrNull('What to do; null: nothing.'),
+  message: S.Text('What was found.'),
+  fix: S.TextOrNull('What to do; null: nothing.'),
 })
 export type Finding = Static<typeof Finding>
 
 export const DoctorFindings = Type.Object({
-  checked_at: Nullable(Timestamp(), { description: 'When the checks ended; null: they have not run since the start.' }),
+  checked_at: S.Nullable(S.Timestamp(), {
+    description: 'When the checks ended; null: they have not run since the start.',
+  }),
   findings: Type.Array(Finding, { description: 'By check, in a fixed order.' }),
 })
 export type DoctorFindings = Static<typeof DoctorFindings>
 
 export const SettingRecord = Type.Object({
-  topic: Text('What it belongs to.'),
-  variable: Text('Name of the environment variable.'),
-  toml_key: Text('Name in the TOML file.'),
-  value: Text('Its value; `(set)` in place of a secret.'),
-  source: Text('Where the value comes from: environment, file or default.'),
-  allowed: Text('Which values are allowed.'),
-  description: Text('What it does.'),
+  topic: S.Text('What it belongs to.'),
+  variable: S.Text('Name of the environment variable.'),
+  toml_key: S.Text('Name in the TOML file.'),
+  value: S.Text('Its value; `(set)` in place of a secret.'),
+  source: S.Text('Where the value comes from: environment, file or default.'),
+  allowed: S.Text('Which values are allowed.'),
+  description: S.Text('What it does.'),
 })

@@ -1,6 +1,6 @@
 /**
  * @module Building blocks for schemas of requests and responses. Schemas use `Type` of @sinclair/typebox, never
- * Elysia's `t`, whose numbers and booleans accept strings.
+ * Elysia's `t`, whose numbers and booleans accept strings. Models with many fields import all of this as `S`.
  */
 import {
   type ObjectOptions,

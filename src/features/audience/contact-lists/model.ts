@@ -7,22 +7,7 @@ import { type ContactList, type ListedContactList, MAX_LISTED_BYTES } from '#fea
 import { CONTACT_STATUSES, readContactCount } from '#features/setup/contact-store/status.ts'
 import { findTemplateUuid, MAX_BODY_BYTES, MAX_SUBJECT_LENGTH } from '#features/setup/templates/templates.ts'
 import { isoTimeOrNull } from '#platform/http/envelope.ts'
-import {
-  Count,
-  extra,
-  FreeMap,
-  Nullable,
-  OptionalNullable,
-  PAGE_FIELDS,
-  StrictObject,
-  StringEnum,
-  Text,
-  TextOrNull,
-  TimeOrNull,
-  Timestamp,
-  Uuid,
-  UuidOrNull,
-} from '#platform/http/schemas.ts'
+import * as S from '#platform/http/schemas.ts'
 import { MAX_NAME_LENGTH } from '#platform/http/validation.ts'
 import { toWire } from '#platform/http/wire.ts'
 import { formatUuid } from '#platform/ids.ts'
@@ -31,23 +16,23 @@ import { KiB } from '#platform/units.ts'
 import { CONSENT_KINDS } from './consent.ts'
 
 export const LIST_FIELDS = {
-  id: Uuid({ description: 'Id of the list.' }),
-  account_id: Uuid({ description: 'Id of the account.' }),
-  name: Text('Name; people see it where they confirm and where they unsubscribe.'),
-  description: TextOrNull('Purpose of the list; only its account sees it.'),
+  id: S.Uuid({ description: 'Id of the list.' }),
+  account_id: S.Uuid({ description: 'Id of the account.' }),
+  name: S.Text('Name; people see it where they confirm and where they unsubscribe.'),
+  description: S.TextOrNull('Purpose of the list; only its account sees it.'),
   double_opt_in: Type.Boolean({ description: 'Whether new contacts are asked by email to confirm.' }),
-  contact_count: Count('Number of contacts, whatever their status.'),
+  contact_count: S.Count('Number of contacts, whatever their status.'),
   welcome_email_enabled: Type.Boolean({
     description: 'Whether a contact that becomes active gets a welcome email, once.',
   }),
-  welcome_email_delay_seconds: Count('Delay of the welcome email in seconds.'),
-  welcome_email_from_address: TextOrNull('Sender of the welcome email; null: no-reply at the first verified domain.'),
-  welcome_email_subject: TextOrNull('Subject of the welcome email, in Jinja syntax.'),
-  welcome_email_html_body: TextOrNull('HTML body of the welcome email, in Jinja syntax.'),
-  welcome_email_text_body: TextOrNull('Text body of the welcome email, in Jinja syntax.'),
-  welcome_email_template_id: UuidOrNull('Template used in place of the bodies.'),
-  created_at: Timestamp({ description: 'When it was created.' }),
-  updated_at: Timestamp({ description: 'When it was last changed.' }),
+  welcome_email_delay_seconds: S.Count('Delay of the welcome email in seconds.'),
+  welcome_email_from_address: S.TextOrNull('Sender of the welcome email; null: no-reply at the first verified domain.'),
+  welcome_email_subject: S.TextOrNull('Subject of the welcome email, in Jinja syntax.'),
+  welcome_email_html_body: S.TextOrNull('HTML body of the welcome email, in Jinja syntax.'),
+  welcome_email_text_body: S.TextOrNull('Text body of the welcome email, in Jinja syntax.'),
+  welcome_email_template_id: S.UuidOrNull('Template used in place of the bodies.'),
+  created_at: S.Timestamp({ description: 'When it was created.' }),
+  updated_at: S.Timestamp({ description: 'When it was last changed.' }),
 }
 
 export const ContactListRecord = Type.Object(LIST_FIELDS)
@@ -55,7 +40,7 @@ export type ContactListRecord = Static<typeof ContactListRecord>
 
 export const ContactListRow = Type.Object({
   ...LIST_FIELDS,
-  truncated: extra(
+  truncated: S.extra(
     Type.Boolean({
       description: `True when a body of more than ${MAX_LISTED_BYTES} bytes is left out (null); the contact list itself has it.`,
     }),
@@ -67,10 +52,10 @@ export type ContactListRow = Static<typeof ContactListRow>
 const MAX_WELCOME_DELAY_SECONDS = 2_592_000
 const SYNTAX = 'In Jinja syntax, with `contact` and `list`.'
 
-export const ContactListBody = StrictObject(
+export const ContactListBody = S.StrictObject(
   {
     name: Type.String({ minLength: 1, maxLength: MAX_NAME_LENGTH, description: 'Name, in one line.' }),
-    description: OptionalNullable(Type.String({ maxLength: MAX_DESCRIPTION_LENGTH }), {
+    description: S.OptionalNullable(Type.String({ maxLength: MAX_DESCRIPTION_LENGTH }), {
       description: 'Purpose of the list.',
     }),
     double_opt_in: Type.Optional(
@@ -86,19 +71,19 @@ export const ContactListBody = StrictObject(
         description: 'Delay of the welcome email in seconds; default 0, at most 30 days.',
       }),
     ),
-    welcome_email_from_address: OptionalNullable(Type.String(), {
+    welcome_email_from_address: S.OptionalNullable(Type.String(), {
       description: 'Sender of the welcome email, at a verified domain; null: no-reply at the first verified domain.',
     }),
-    welcome_email_subject: OptionalNullable(Type.String(), {
+    welcome_email_subject: S.OptionalNullable(Type.String(), {
       description: `Subject of the welcome email, at most ${MAX_SUBJECT_LENGTH} characters. ${SYNTAX}`,
     }),
-    welcome_email_html_body: OptionalNullable(Type.String(), {
+    welcome_email_html_body: S.OptionalNullable(Type.String(), {
       description: `HTML body of the welcome email, at most ${MAX_BODY_BYTES} bytes. ${SYNTAX} Values are escaped as HTML.`,
     }),
-    welcome_email_text_body: OptionalNullable(Type.String(), {
+    welcome_email_text_body: S.OptionalNullable(Type.String(), {
       description: `Text body of the welcome email, at most ${MAX_BODY_BYTES} bytes. ${SYNTAX}`,
     }),
-    welcome_email_template_id: OptionalNullable(Type.String(), {
+    welcome_email_template_id: S.OptionalNullable(Type.String(), {
       description:
         'Template used in place of the bodies; a subject of the list takes precedence over that of the template.',
     }),
@@ -155,33 +140,33 @@ const STATUS_WORDS =
   'active: gets mail. pending: has not confirmed yet. unsubscribed: left the list. bounced: its address is undeliverable. complained: reported mail as spam.'
 
 export const ContactRecord = Type.Object({
-  id: Uuid({ description: 'Id of the contact.' }),
-  account_id: Uuid({ description: 'Id of the account.' }),
-  list_id: Uuid({ description: 'Id of its list.' }),
-  email: Text('Address as it was provided; its domain in A-labels.'),
+  id: S.Uuid({ description: 'Id of the contact.' }),
+  account_id: S.Uuid({ description: 'Id of the account.' }),
+  list_id: S.Uuid({ description: 'Id of its list.' }),
+  email: S.Text('Address as it was provided; its domain in A-labels.'),
   metadata: Type.Record(Type.String(), Type.Unknown(), {
     description: 'Your own data; templates read it as `contact`.',
   }),
-  status: StringEnum(CONTACT_STATUSES, { description: STATUS_WORDS }),
-  subscribed_at: Timestamp({ description: 'When it was added, confirmed, or resubscribed.' }),
-  confirmed_at: extra(
-    TimeOrNull(
+  status: S.StringEnum(CONTACT_STATUSES, { description: STATUS_WORDS }),
+  subscribed_at: S.Timestamp({ description: 'When it was added, confirmed, or resubscribed.' }),
+  confirmed_at: S.extra(
+    S.TimeOrNull(
       'When its recipient last confirmed with the link of a confirmation email; null: never, also where `confirmed` was true.',
     ),
   ),
-  unsubscribed_at: TimeOrNull('When it left the list; null: it has not.'),
+  unsubscribed_at: S.TimeOrNull('When it left the list; null: it has not.'),
   // Not null: an older client of the interface refuses the field.
   welcome_email_sent_at: Type.Optional(
-    Timestamp({ description: 'When its welcome email was accepted; absent: not yet.' }),
+    S.Timestamp({ description: 'When its welcome email was accepted; absent: not yet.' }),
   ),
-  created_at: Timestamp({ description: 'When it was added to the list.' }),
+  created_at: S.Timestamp({ description: 'When it was added to the list.' }),
 })
 export type ContactRecord = Static<typeof ContactRecord>
 
 export const ContactQuery = Type.Object({
-  ...PAGE_FIELDS,
-  status: Type.Optional(StringEnum(CONTACT_STATUSES, { description: 'Only contacts with this status.' })),
-  email: Type.Optional(Text('Only this address, in any spelling.')),
+  ...S.PAGE_FIELDS,
+  status: Type.Optional(S.StringEnum(CONTACT_STATUSES, { description: 'Only contacts with this status.' })),
+  email: Type.Optional(S.Text('Only this address, in any spelling.')),
   starts_with: Type.Optional(
     Type.String({
       minLength: 1,
@@ -197,16 +182,16 @@ export const MAX_METADATA_BYTES = 16 * KiB
 /** Maximum number of contacts in one request. */
 export const MAX_CONTACTS_PER_REQUEST = 10_000
 
-const Email = Text('Address; a display name is dropped.')
-const Metadata = Nullable(FreeMap(), {
+const Email = S.Text('Address; a display name is dropped.')
+const Metadata = S.Nullable(S.FreeMap(), {
   description: `Your own data, at most ${MAX_METADATA_BYTES} bytes of JSON; templates read it as \`contact\`.`,
 })
 
 /** One of `contacts`. */
-export const ContactItem = StrictObject({ email: Email, metadata: Type.Optional(Metadata) })
+export const ContactItem = S.StrictObject({ email: Email, metadata: Type.Optional(Metadata) })
 
 /** `contacts` are checked one by one: problems of one are listed in `errors` and do not fail the others. */
-export const NewContactBody = StrictObject(
+export const NewContactBody = S.StrictObject(
   {
     email: Type.Optional(Email),
     metadata: Type.Optional(Metadata),
@@ -231,7 +216,7 @@ export const NewContactBody = StrictObject(
 )
 export type NewContactBody = Static<typeof NewContactBody>
 
-export const ContactChangeBody = StrictObject(
+export const ContactChangeBody = S.StrictObject(
   { metadata: Metadata },
   {
     description: 'The metadata replaces the previous metadata.',
@@ -244,11 +229,11 @@ export const AddedContacts = Type.Object({
     [
       ContactRecord,
       Type.Object({
-        inserted: Count('Number of contacts that are new on the list.'),
-        duplicates: extra(
-          Count('Number of contacts that were already on the list, or occurred twice; they stay as they are.'),
+        inserted: S.Count('Number of contacts that are new on the list.'),
+        duplicates: S.extra(
+          S.Count('Number of contacts that were already on the list, or occurred twice; they stay as they are.'),
         ),
-        total_requested: Count('Number of contacts in the request.'),
+        total_requested: S.Count('Number of contacts in the request.'),
       }),
     ],
     { description: 'For `email`, the contact; for `contacts`, their counts.' },
@@ -257,7 +242,7 @@ export const AddedContacts = Type.Object({
     Type.Array(
       Type.Object({
         index: Type.Integer({ minimum: 0, description: 'Position in the request, from 0.' }),
-        error: Text('Why it was not added.'),
+        error: S.Text('Why it was not added.'),
       }),
       { description: 'The `contacts` that were not added; one that is already on the list is not an error.' },
     ),
@@ -284,8 +269,8 @@ export const contactWire = (contact: Contact, list: ContactList, account_id: str
 export const ImportPreviewRecord = Type.Object({
   columns: Type.Array(
     Type.Object({
-      name: TextOrNull('As the file names it; null: the file has no header.'),
-      kind: StringEnum(['email', 'metadata', 'field', 'passed over', ...CONSENT_KINDS], {
+      name: S.TextOrNull('As the file names it; null: the file has no header.'),
+      kind: S.StringEnum(['email', 'metadata', 'field', 'passed over', ...CONSENT_KINDS], {
         description:
           'email, metadata (a JSON object), field (metadata of this name), passed over (ignored), status (its words say it), or the status that yes in it means: subscribed, confirmed, unsubscribed, bounced or complained.',
       }),
@@ -294,25 +279,25 @@ export const ImportPreviewRecord = Type.Object({
   ),
   contacts: Type.Array(
     Type.Object({
-      line: Count('Line in the file, from 1.'),
-      email: Text('Address.'),
-      status: Nullable(StringEnum(CONTACT_STATUSES), { description: 'Status; null: as the list says.' }),
+      line: S.Count('Line in the file, from 1.'),
+      email: S.Text('Address.'),
+      status: S.Nullable(S.StringEnum(CONTACT_STATUSES), { description: 'Status; null: as the list says.' }),
       metadata: Type.Record(Type.String(), Type.Unknown(), { description: 'Metadata.' }),
     }),
     { description: 'The first contacts.' },
   ),
-  checked: Count('Number of lines that were checked.'),
-  invalid: Count('Number of them that would not be imported.'),
+  checked: S.Count('Number of lines that were checked.'),
+  invalid: S.Count('Number of them that would not be imported.'),
   problems: Type.Array(
     Type.Object({
-      line: Count('Line in the file, from 1.'),
-      error: Text('Why it would not be imported.'),
+      line: S.Count('Line in the file, from 1.'),
+      error: S.Text('Why it would not be imported.'),
     }),
     { description: 'The first 100 of these.' },
   ),
   questions: Type.Array(
     Type.Object({
-      column: Text('Its name; empty: it has none.'),
+      column: S.Text('Its name; empty: it has none.'),
       values: Type.Array(Type.String(), { description: 'Its first 20 values that are not understood.' }),
     }),
     {

@@ -1,16 +1,7 @@
 /** @module Wire shapes of signup forms. */
 import { type Static, Type } from '@sinclair/typebox'
 import { invalid } from '#platform/errors.ts'
-import {
-  mapFromPhp,
-  OptionalNullable,
-  StrictObject,
-  StringEnum,
-  Text,
-  TextOrNull,
-  Timestamp,
-  Uuid,
-} from '#platform/http/schemas.ts'
+import * as S from '#platform/http/schemas.ts'
 import { toWire } from '#platform/http/wire.ts'
 import { formatUuid } from '#platform/ids.ts'
 import type { Config } from '#platform/settings/config.ts'
@@ -67,43 +58,43 @@ const messageFields = Object.fromEntries(
 ) as Record<MessageName, ReturnType<typeof Type.String>>
 
 /** In a request each field may be left out; null or empty means the default. */
-const toNullableFields = <T extends Record<string, Parameters<typeof OptionalNullable>[0]>>(fields: T) =>
-  StrictObject(
+const toNullableFields = <T extends Record<string, Parameters<typeof S.OptionalNullable>[0]>>(fields: T) =>
+  S.StrictObject(
     Object.fromEntries(
       Object.entries(fields).map(([name, schema]) => [
         name,
-        OptionalNullable(schema, {
+        S.OptionalNullable(schema, {
           ...(schema.description !== undefined && { description: schema.description }),
           ...(typeof schema['errorMessage'] === 'string' && { errorMessage: schema['errorMessage'] }),
         }),
       ]),
-    ) as { [Name in keyof T]: ReturnType<typeof OptionalNullable<T[Name]>> },
+    ) as { [Name in keyof T]: ReturnType<typeof S.OptionalNullable<T[Name]>> },
   )
 /** PHP encodes an empty map as `[]`. */
 const emptyFromPhp = Type.Array(Type.Unknown(), { maxItems: 0 })
 
 const Title = Type.String({ maxLength: MAX_TITLE_LENGTH, description: 'Heading of the page.' })
 const OPTIONAL = {
-  description: OptionalNullable(Type.String({ maxLength: MAX_DESCRIPTION_LENGTH }), {
+  description: S.OptionalNullable(Type.String({ maxLength: MAX_DESCRIPTION_LENGTH }), {
     description: 'Text below the title; line breaks are kept.',
   }),
-  from_address: OptionalNullable(Type.String({ maxLength: MAX_ADDRESS_LENGTH }), {
+  from_address: S.OptionalNullable(Type.String({ maxLength: MAX_ADDRESS_LENGTH }), {
     description: 'Sender of confirmations, at a verified domain; default: no-reply at the first verified domain.',
   }),
-  redirect_url: OptionalNullable(Type.String({ maxLength: MAX_URL_LENGTH }), {
+  redirect_url: S.OptionalNullable(Type.String({ maxLength: MAX_URL_LENGTH }), {
     description:
       'http or https URL without credentials, where a visitor is redirected after signing up; it takes precedence over `success_message`.',
   }),
-  success_message: OptionalNullable(Type.String({ maxLength: MAX_MESSAGE_LENGTH }), {
+  success_message: S.OptionalNullable(Type.String({ maxLength: MAX_MESSAGE_LENGTH }), {
     description: 'Text that a visitor sees after signing up.',
   }),
-  custom_fields: OptionalNullable(
+  custom_fields: S.OptionalNullable(
     Type.Array(
-      StrictObject({
+      S.StrictObject({
         name: Type.String({ maxLength: 64, description: "Name in the contact's metadata: `[a-z][a-z0-9_]*`." }),
         label: Type.String({ maxLength: MAX_LABEL_LENGTH, description: 'Label that a visitor sees.' }),
-        type: Type.Optional(StringEnum(FIELD_TYPES, { description: 'Type of the field; default text.' })),
-        required: OptionalNullable(Type.Boolean(), {
+        type: Type.Optional(S.StringEnum(FIELD_TYPES, { description: 'Type of the field; default text.' })),
+        required: S.OptionalNullable(Type.Boolean(), {
           description: 'Whether it must be filled in; default false.',
         }),
       }),
@@ -126,8 +117,8 @@ const OPTIONAL = {
   ),
 }
 
-export const NewForm = StrictObject(
-  { list_id: Uuid({ description: "Id of the form's contact list." }), title: Title, ...OPTIONAL },
+export const NewForm = S.StrictObject(
+  { list_id: S.Uuid({ description: "Id of the form's contact list." }), title: Title, ...OPTIONAL },
   {
     examples: [
       {
@@ -140,7 +131,7 @@ export const NewForm = StrictObject(
   },
 )
 
-export const FormChangeBody = StrictObject(
+export const FormChangeBody = S.StrictObject(
   { title: Type.Optional(Title), ...OPTIONAL },
   {
     description: 'At least one field; fields that are left out keep their value, and null clears one.',
@@ -152,20 +143,20 @@ const toOptionalFields = <T extends Record<string, Parameters<typeof Type.Option
   Object.fromEntries(Object.entries(fields).map(([name, schema]) => [name, Type.Optional(schema)]))
 
 export const FormRecord = Type.Object({
-  id: Uuid({ description: 'Id of the form.' }),
-  account_id: Uuid({ description: 'Id of the account.' }),
-  list_id: Uuid({ description: 'Contact list of the form.' }),
-  slug: Text('Last part of `form_url`; it stays when the title changes.'),
-  title: Text('Heading of the page.'),
-  description: TextOrNull('Text below the title.'),
-  from_address: TextOrNull('Sender of confirmations; null: no-reply at the first verified domain.'),
-  redirect_url: TextOrNull('Where a visitor is redirected after signing up.'),
-  success_message: TextOrNull('Text that a visitor sees after signing up.'),
+  id: S.Uuid({ description: 'Id of the form.' }),
+  account_id: S.Uuid({ description: 'Id of the account.' }),
+  list_id: S.Uuid({ description: 'Contact list of the form.' }),
+  slug: S.Text('Last part of `form_url`; it stays when the title changes.'),
+  title: S.Text('Heading of the page.'),
+  description: S.TextOrNull('Text below the title.'),
+  from_address: S.TextOrNull('Sender of confirmations; null: no-reply at the first verified domain.'),
+  redirect_url: S.TextOrNull('Where a visitor is redirected after signing up.'),
+  success_message: S.TextOrNull('Text that a visitor sees after signing up.'),
   custom_fields: Type.Array(
     Type.Object({
-      name: Text("Name in the contact's metadata."),
-      label: Text('Label that a visitor sees.'),
-      type: StringEnum(FIELD_TYPES, { description: 'Type of the field.' }),
+      name: S.Text("Name in the contact's metadata."),
+      label: S.Text('Label that a visitor sees.'),
+      type: S.StringEnum(FIELD_TYPES, { description: 'Type of the field.' }),
       required: Type.Boolean({ description: 'Whether it must be filled in.' }),
     }),
     { description: 'Fields besides the address.' },
@@ -173,10 +164,10 @@ export const FormRecord = Type.Object({
   theme: Type.Object(toOptionalFields(THEME), { description: 'Differences from the default look.' }),
   messages: Type.Object(toOptionalFields(messageFields), { description: 'Differences from the English defaults.' }),
   is_active: Type.Boolean({ description: 'Whether the page is available.' }),
-  form_url: Text('URL of the page.'),
-  embed_code: Text('HTML that embeds the form in another page.'),
-  created_at: Timestamp({ description: 'When it was created.' }),
-  updated_at: Timestamp({ description: 'When it was last changed.' }),
+  form_url: S.Text('URL of the page.'),
+  embed_code: S.Text('HTML that embeds the form in another page.'),
+  created_at: S.Timestamp({ description: 'When it was created.' }),
+  updated_at: S.Timestamp({ description: 'When it was last changed.' }),
 })
 export type FormRecord = Static<typeof FormRecord>
 
@@ -205,8 +196,8 @@ export const toFormChange = (body: Static<typeof FormChangeBody>): FormChange =>
     redirectUrl: read(body.redirect_url, textOrNull),
     successMessage: read(body.success_message, textOrNull),
     customFields: read(body.custom_fields, (fields) => readFields(fields ?? [])),
-    theme: read(body.theme, (theme) => readTheme((mapFromPhp(theme) ?? {}) as GivenTheme)),
-    messages: read(body.messages, (messages) => readMessages(mapFromPhp(messages) ?? {})),
+    theme: read(body.theme, (theme) => readTheme((S.mapFromPhp(theme) ?? {}) as GivenTheme)),
+    messages: read(body.messages, (messages) => readMessages(S.mapFromPhp(messages) ?? {})),
   }
 }
 

@@ -1,17 +1,6 @@
 /** @module Wire shapes of suppressions. */
 import { type Static, Type } from '@sinclair/typebox'
-import {
-  Count,
-  extra,
-  OptionalNullable,
-  PAGE_FIELDS,
-  StrictObject,
-  Text,
-  TextOrNull,
-  Timestamp,
-  Uuid,
-  UuidOrNull,
-} from '#platform/http/schemas.ts'
+import * as S from '#platform/http/schemas.ts'
 import { toWire } from '#platform/http/wire.ts'
 import { formatUuid } from '#platform/ids.ts'
 import { MAX_REASON_LENGTH, type Suppression } from './suppressions.ts'
@@ -19,26 +8,30 @@ import { MAX_REASON_LENGTH, type Suppression } from './suppressions.ts'
 const REASONS = 'hard_bounce, complaint, manual, unsubscribe, or any text as provided'
 
 export const SuppressionRecord = Type.Object({
-  id: Uuid({ description: 'Id of the suppression.' }),
-  account_id: Uuid({ description: 'Id of the account.' }),
-  email_address: Text('The address, in lower case; its domain in A-labels.'),
-  reason: Text(`${REASONS}. unsubscribe stops only mail with transactional: false; every other reason stops all mail.`),
-  source_email_id: UuidOrNull('Email that caused it; null when there was none, or it has been deleted.'),
-  stream: extra(TextOrNull('Slug of the stream that the address unsubscribed from; null: every stream.')),
-  list_id: extra(UuidOrNull('Contact list that the address unsubscribed from; null: mail to any list and to none.')),
-  created_at: Timestamp({ description: 'When it was added.' }),
+  id: S.Uuid({ description: 'Id of the suppression.' }),
+  account_id: S.Uuid({ description: 'Id of the account.' }),
+  email_address: S.Text('The address, in lower case; its domain in A-labels.'),
+  reason: S.Text(
+    `${REASONS}. unsubscribe stops only mail with transactional: false; every other reason stops all mail.`,
+  ),
+  source_email_id: S.UuidOrNull('Email that caused it; null when there was none, or it has been deleted.'),
+  stream: S.extra(S.TextOrNull('Slug of the stream that the address unsubscribed from; null: every stream.')),
+  list_id: S.extra(
+    S.UuidOrNull('Contact list that the address unsubscribed from; null: mail to any list and to none.'),
+  ),
+  created_at: S.Timestamp({ description: 'When it was added.' }),
 })
 export type SuppressionRecord = Static<typeof SuppressionRecord>
 
 export const SuppressionQuery = Type.Object({
-  ...PAGE_FIELDS,
-  reason: Type.Optional(Text('Only those with this reason.')),
-  email: Type.Optional(Text('Only this address, in any spelling.')),
+  ...S.PAGE_FIELDS,
+  reason: Type.Optional(S.Text('Only those with this reason.')),
+  email: Type.Optional(S.Text('Only this address, in any spelling.')),
 })
 
-export const NewSuppressionRequest = StrictObject({
-  email_address: Text('Address to suppress.'),
-  reason: OptionalNullable(Type.String({ maxLength: MAX_REASON_LENGTH }), {
+export const NewSuppressionRequest = S.StrictObject({
+  email_address: S.Text('Address to suppress.'),
+  reason: S.OptionalNullable(Type.String({ maxLength: MAX_REASON_LENGTH }), {
     description:
       'Reason; default manual. unsubscribe (also: unsubscribed, in any case) stops only mail with transactional: false; every other reason stops all mail.',
   }),
@@ -46,22 +39,22 @@ export const NewSuppressionRequest = StrictObject({
 
 export const ImportQuery = Type.Object({
   reason: Type.Optional(
-    Text('Reason for lines without one, such as those of a list of unsubscriptions; default manual.'),
+    S.Text('Reason for lines without one, such as those of a list of unsubscriptions; default manual.'),
   ),
 })
 
 export const ImportResult = Type.Object({
   data: Type.Object({
-    imported: Count('Number of lines that are new on the list.'),
-    already_suppressed: Count('Number of lines that were already on the list; they stay as they were.'),
-    invalid: Count('Number of invalid lines.'),
-    total: Count('Number of lines, without the header and empty ones.'),
+    imported: S.Count('Number of lines that are new on the list.'),
+    already_suppressed: S.Count('Number of lines that were already on the list; they stay as they were.'),
+    invalid: S.Count('Number of invalid lines.'),
+    total: S.Count('Number of lines, without the header and empty ones.'),
     ignored_columns: Type.Array(Type.String(), { description: 'Names of the ignored columns.' }),
   }),
   errors: Type.Array(
     Type.Object({
-      line: Count('Number of the line in the file; the first is 1.'),
-      error: Text('What is wrong with it.'),
+      line: S.Count('Number of the line in the file; the first is 1.'),
+      error: S.Text('What is wrong with it.'),
     }),
     { description: 'The first 100 of the invalid lines.' },
   ),

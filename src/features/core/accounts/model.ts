@@ -2,18 +2,7 @@
 import { type Static, Type } from '@sinclair/typebox'
 import type { App } from '#features/core/app/app.ts'
 import { isoTime } from '#platform/http/envelope.ts'
-import {
-  Count,
-  extra,
-  Filter,
-  Nullable,
-  PAGE_FIELDS,
-  StrictObject,
-  StringEnum,
-  Text,
-  Timestamp,
-  Uuid,
-} from '#platform/http/schemas.ts'
+import * as S from '#platform/http/schemas.ts'
 import { toWire } from '#platform/http/wire.ts'
 import { formatUuid } from '#platform/ids.ts'
 import {
@@ -32,27 +21,27 @@ const TRACKING_PRIVACY =
 const TIME_ZONE = 'Time zone of the days in analytics, an IANA name such as Europe/Berlin; at first UTC.'
 
 export const AccountRecord = Type.Object({
-  id: Uuid({ description: 'Id of the account.' }),
+  id: S.Uuid({ description: 'Id of the account.' }),
   name: Type.String({ description: 'Name.' }),
   email: Type.String({ description: 'Email address of the owner.' }),
   plan: Type.String({ description: 'free, starter, pro, business, enterprise or unlimited.' }),
   monthly_quota: Type.Integer({ description: 'Recipients per calendar month (UTC); 2147483647 means unlimited.' }),
   emails_sent_this_month: Type.Integer({ description: 'Recipients accepted this month, without cancelled ones.' }),
-  quota_reset_at: Timestamp({ description: 'First instant of the next month (UTC).' }),
-  tracking_default: extra(
+  quota_reset_at: S.Timestamp({ description: 'First instant of the next month (UTC).' }),
+  tracking_default: S.extra(
     Type.Boolean({ description: 'Open and click tracking of emails that do not set it themselves.' }),
   ),
-  tracking_privacy: extra(Type.Boolean({ description: TRACKING_PRIVACY })),
-  timezone: extra(Type.String({ description: TIME_ZONE })),
-  created_at: Timestamp({ description: 'When the account was created.' }),
-  events_read_at: extra(
-    Type.Optional(Timestamp({ description: 'When an API key first read the event feed; absent: never.' })),
+  tracking_privacy: S.extra(Type.Boolean({ description: TRACKING_PRIVACY })),
+  timezone: S.extra(Type.String({ description: TIME_ZONE })),
+  created_at: S.Timestamp({ description: 'When the account was created.' }),
+  events_read_at: S.extra(
+    Type.Optional(S.Timestamp({ description: 'When an API key first read the event feed; absent: never.' })),
   ),
-  paused: extra(
+  paused: S.extra(
     Type.Optional(
       Type.Object(
         {
-          since: Timestamp({ description: 'When sending was paused.' }),
+          since: S.Timestamp({ description: 'When sending was paused.' }),
           source: Type.String({ description: 'reputation, scam_classifier, registration_burst or admin.' }),
           reason: Type.String({ description: 'Why, in one sentence.' }),
         },
@@ -63,7 +52,7 @@ export const AccountRecord = Type.Object({
 })
 export type AccountRecord = Static<typeof AccountRecord>
 
-export const AccountChange = StrictObject(
+export const AccountChange = S.StrictObject(
   {
     name: Type.Optional(Type.String({ minLength: 1, maxLength: 200, description: 'Name.' })),
     tracking_default: Type.Optional(
@@ -86,24 +75,27 @@ export function toAccountWire({ account, usedThisMonth, quotaResetAt, pause }: A
 }
 
 /** Of a list of operators about all accounts or one. */
-export const OfAccountQuery = Type.Object({ ...PAGE_FIELDS, account_id: Filter('Only of the account with this id.') })
+export const OfAccountQuery = Type.Object({
+  ...S.PAGE_FIELDS,
+  account_id: S.Filter('Only of the account with this id.'),
+})
 
 export const AccountsQuery = Type.Object({
-  ...PAGE_FIELDS,
-  q: Filter('Part of the name or address, or the id of an account.'),
-  state: Type.Optional(StringEnum(ACCOUNT_SENDING_STATES, { description: 'Only accounts in this state.' })),
+  ...S.PAGE_FIELDS,
+  q: S.Filter('Part of the name or address, or the id of an account.'),
+  state: Type.Optional(S.StringEnum(ACCOUNT_SENDING_STATES, { description: 'Only accounts in this state.' })),
 })
 export const OPERATOR_ACCOUNT_FIELDS = {
-  id: Uuid({ description: 'Id of the account.' }),
-  name: Text('Name of the account.'),
-  email: Text('Address of its owner.'),
-  plan: Text('Plan of the account.'),
-  parent_account_id: Nullable(Uuid(), { description: 'Id of the parent account; null: it is not a sub-account.' }),
-  disabled_at: Nullable(Timestamp(), { description: 'When its parent disabled it; null: it did not.' }),
-  monthly_quota: Nullable(Type.Integer(), { description: 'Recipients per month; null: unlimited.' }),
-  used_this_month: Count('Recipients used in this month.'),
-  paused_at: Nullable(Timestamp(), { description: 'When it was paused; null: it is not paused.' }),
-  created_at: Timestamp({ description: 'When it was created.' }),
+  id: S.Uuid({ description: 'Id of the account.' }),
+  name: S.Text('Name of the account.'),
+  email: S.Text('Address of its owner.'),
+  plan: S.Text('Plan of the account.'),
+  parent_account_id: S.Nullable(S.Uuid(), { description: 'Id of the parent account; null: it is not a sub-account.' }),
+  disabled_at: S.Nullable(S.Timestamp(), { description: 'When its parent disabled it; null: it did not.' }),
+  monthly_quota: S.Nullable(Type.Integer(), { description: 'Recipients per month; null: unlimited.' }),
+  used_this_month: S.Count('Recipients used in this month.'),
+  paused_at: S.Nullable(S.Timestamp(), { description: 'When it was paused; null: it is not paused.' }),
+  created_at: S.Timestamp({ description: 'When it was created.' }),
 }
 export const OperatorAccount = Type.Object(OPERATOR_ACCOUNT_FIELDS)
 export type OperatorAccount = Static<typeof OperatorAccount>

@@ -1,17 +1,7 @@
 /** @module Wire shapes of users, sessions, teams and invitations. */
 import { type Static, Type } from '@sinclair/typebox'
 import type { App } from '#features/core/app/app.ts'
-import {
-  Count,
-  OptionalNullable,
-  StrictObject,
-  StringEnum,
-  Text,
-  TextOrNull,
-  TimeOrNull,
-  Timestamp,
-  Uuid,
-} from '#platform/http/schemas.ts'
+import * as S from '#platform/http/schemas.ts'
 import { toWire } from '#platform/http/wire.ts'
 import { formatUuid } from '#platform/ids.ts'
 import type { Invitation } from './invitations.ts'
@@ -29,35 +19,35 @@ const Email = (description: string) => Type.String({ minLength: 1, maxLength: MA
 const Password = (description: string) => Type.String({ maxLength: 1000, description })
 const Code = (description: string) => Type.String({ maxLength: 50, description })
 const ROLE_NAMES = 'owner, admin, developer, viewer or support.'
-const RoleName = StringEnum(ROLES, { description: ROLE_NAMES })
+const RoleName = S.StringEnum(ROLES, { description: ROLE_NAMES })
 const NEW_PASSWORD = `The new password: ${MIN_PASSWORD_LENGTH} to ${MAX_PASSWORD_LENGTH} characters, not one of those that attackers try first.`
 const ANY_CODE = 'Six digits of the authenticator app, or a recovery code.'
 
 const OWN_PASSWORD = Password('Password of the user.')
 
 const USER_FIELDS = {
-  id: Uuid({ description: 'Id of the user.' }),
-  email: Text('Address the user signs in with.'),
-  name: Text('Name.'),
+  id: S.Uuid({ description: 'Id of the user.' }),
+  email: S.Text('Address the user signs in with.'),
+  name: S.Text('Name.'),
   totp_enabled: Type.Boolean({ description: 'Whether signing in requires a code of an authenticator app.' }),
   is_operator: Type.Boolean({ description: 'Whether the user is an operator of the service.' }),
-  last_login_at: TimeOrNull('When the user last signed in; null: never.'),
-  created_at: Timestamp({ description: 'When the user was created.' }),
+  last_login_at: S.TimeOrNull('When the user last signed in; null: never.'),
+  created_at: S.Timestamp({ description: 'When the user was created.' }),
 }
 
 const SIGN_IN_FIELDS = {
   has_password: Type.Boolean({ description: 'Whether the user has set a password.' }),
-  passkeys: Count('Number of passkeys of the user.'),
+  passkeys: S.Count('Number of passkeys of the user.'),
 }
 
 const UserRecord = Type.Object(
-  { ...USER_FIELDS, ...SIGN_IN_FIELDS, recovery_codes_left: Count('Number of unused recovery codes.') },
+  { ...USER_FIELDS, ...SIGN_IN_FIELDS, recovery_codes_left: S.Count('Number of unused recovery codes.') },
   { description: 'The signed-in user.' },
 )
 
 const MEMBERSHIP_FIELDS = {
-  id: Uuid({ description: 'Id of the account.' }),
-  name: Text('Name of the account.'),
+  id: S.Uuid({ description: 'Id of the account.' }),
+  name: S.Text('Name of the account.'),
   role: Type.String({ description: `Role of the user in it: ${ROLE_NAMES}` }),
 }
 
@@ -69,7 +59,7 @@ export const SessionState = Type.Object({
   captures_mail: Type.Boolean({
     description: 'Whether the service delivers nothing: all mail is captured, and counted as delivered.',
   }),
-  sign_on_name: TextOrNull('Name of the identity provider by which people may sign in; null: there is none.'),
+  sign_on_name: S.TextOrNull('Name of the identity provider by which people may sign in; null: there is none.'),
   local_sign_in: Type.Boolean({
     description:
       'Whether people may sign in with their passwords and passkeys here; false: only by the identity provider.',
@@ -80,40 +70,40 @@ export const SessionState = Type.Object({
 })
 export type SessionState = Static<typeof SessionState>
 
-export const Login = StrictObject({
+export const Login = S.StrictObject({
   email: Email('Address of the user.'),
   password: OWN_PASSWORD,
-  code: OptionalNullable(Code(''), { description: `${ANY_CODE} Required for users who have set up an app.` }),
+  code: S.OptionalNullable(Code(''), { description: `${ANY_CODE} Required for users who have set up an app.` }),
 })
 
-export const AccountChoice = StrictObject({
+export const AccountChoice = S.StrictObject({
   account_id: Type.String({ maxLength: 100, description: 'Id of an account that the user belongs to.' }),
 })
 
 export const SessionRecord = Type.Object({
-  id: Uuid({ description: 'Id of the session.' }),
+  id: S.Uuid({ description: 'Id of the session.' }),
   is_current: Type.Boolean({ description: 'Whether it is the session of this request.' }),
-  ip_address: TextOrNull('Last recorded address of the browser.'),
-  user_agent: TextOrNull('User-Agent of the browser.'),
-  last_seen_at: Timestamp({ description: 'When it was last used, to within an hour.' }),
-  expires_at: Timestamp({ description: 'When it ends if it is not used before then.' }),
-  created_at: Timestamp({ description: 'When the user signed in.' }),
+  ip_address: S.TextOrNull('Last recorded address of the browser.'),
+  user_agent: S.TextOrNull('User-Agent of the browser.'),
+  last_seen_at: S.Timestamp({ description: 'When it was last used, to within an hour.' }),
+  expires_at: S.Timestamp({ description: 'When it ends if it is not used before then.' }),
+  created_at: S.Timestamp({ description: 'When the user signed in.' }),
 })
 
-export const OtherSessionsEnd = Type.Object({ ended: Count('Number of sessions that were ended.') })
+export const OtherSessionsEnd = Type.Object({ ended: S.Count('Number of sessions that were ended.') })
 
-export const PasswordConfirmation = StrictObject({ password: OWN_PASSWORD })
+export const PasswordConfirmation = S.StrictObject({ password: OWN_PASSWORD })
 
-export const PasswordChange = StrictObject({
+export const PasswordChange = S.StrictObject({
   current_password: Password('The current password of the user.'),
   password: Password(NEW_PASSWORD),
 })
 
 export const TotpSecret = Type.Object({
-  secret: Text('In base32, to type into the app.'),
-  otpauth_uri: Text('The same as a URI for a QR code.'),
+  secret: S.Text('In base32, to type into the app.'),
+  otpauth_uri: S.Text('The same as a URI for a QR code.'),
 })
-export const TotpConfirmation = StrictObject({ code: Code('Six digits that the app shows.') })
+export const TotpConfirmation = S.StrictObject({ code: Code('Six digits that the app shows.') })
 export const RecoveryCodes = Type.Object({
   recovery_codes: Type.Array(Type.String(), {
     description: 'Each lets the user sign in once without the app. They are not shown again.',
@@ -122,27 +112,27 @@ export const RecoveryCodes = Type.Object({
 const OPTIONAL_PASSWORD = Type.Optional(
   Password('Password of the user; one who has none confirms with a passkey or a new sign-in instead.'),
 )
-export const OwnPassword = StrictObject({ password: OPTIONAL_PASSWORD })
-export const TotpFactors = StrictObject({ password: OPTIONAL_PASSWORD, code: Code(ANY_CODE) })
-export const CodeConfirmation = StrictObject({ code: Code(ANY_CODE) })
+export const OwnPassword = S.StrictObject({ password: OPTIONAL_PASSWORD })
+export const TotpFactors = S.StrictObject({ password: OPTIONAL_PASSWORD, code: Code(ANY_CODE) })
+export const CodeConfirmation = S.StrictObject({ code: Code(ANY_CODE) })
 
-const ROLE = Text(ROLE_NAMES)
+const ROLE = S.Text(ROLE_NAMES)
 
 export const MemberRecord = Type.Object({
   ...Type.Omit(Type.Object(USER_FIELDS), ['is_operator']).properties,
   role: ROLE,
-  created_at: Timestamp({ description: 'When the user joined the team.' }),
+  created_at: S.Timestamp({ description: 'When the user joined the team.' }),
 })
 
-export const RoleChange = StrictObject({ role: RoleName })
+export const RoleChange = S.StrictObject({ role: RoleName })
 
 export const InvitationRecord = Type.Object({
-  id: Uuid({ description: 'Id of the invitation.' }),
-  email: Text('Invited address.'),
+  id: S.Uuid({ description: 'Id of the invitation.' }),
+  email: S.Text('Invited address.'),
   role: ROLE,
-  invited_by: Text('Id of the user or key that invited; cli for the operator.'),
-  expires_at: Timestamp({ description: 'When it expires.' }),
-  created_at: Timestamp({ description: 'When it was created.' }),
+  invited_by: S.Text('Id of the user or key that invited; cli for the operator.'),
+  expires_at: S.Timestamp({ description: 'When it expires.' }),
+  created_at: S.Timestamp({ description: 'When it was created.' }),
 })
 export const CreatedInvitation = Type.Object({
   ...InvitationRecord.properties,
@@ -151,7 +141,7 @@ export const CreatedInvitation = Type.Object({
       'Whether the mail was accepted for delivery; false while the service has no verified domain to send from.',
   }),
 })
-export const NewInvitation = StrictObject({ email: Email('Address to invite.'), role: RoleName })
+export const NewInvitation = S.StrictObject({ email: Email('Address to invite.'), role: RoleName })
 
 /** A user as operators see one. */
 export const OperatorUser = Type.Object({
@@ -160,10 +150,10 @@ export const OperatorUser = Type.Object({
   accounts: Type.Array(Type.Object(MEMBERSHIP_FIELDS), { description: 'The teams of the user.' }),
 })
 
-export const NewOperatorUser = StrictObject({
+export const NewOperatorUser = S.StrictObject({
   email: Email('Address of the user.'),
   role: RoleName,
-  name: Type.Optional(Text('Name of the user.')),
+  name: Type.Optional(S.Text('Name of the user.')),
   password: Type.Optional(Password('Password; default: the response has a link to set one.')),
 })
 

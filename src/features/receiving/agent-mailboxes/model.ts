@@ -6,25 +6,7 @@ import { ContentState, createBodyReader, toContentState } from '#features/core/a
 import { MAX_LISTED_ATTACHMENTS, readTruncatedBodies, toAttachmentWire } from '#features/receiving/received/parts.ts'
 import { isoTime } from '#platform/http/envelope.ts'
 import { ROW_RANGE_FIELDS } from '#platform/http/row-range.ts'
-import {
-  Count,
-  extra,
-  extraFields,
-  Nullable,
-  NullablePart,
-  OptionalNullable,
-  PageBody,
-  Part,
-  QueryInteger,
-  StrictObject,
-  StringEnum,
-  Text,
-  TextOrNull,
-  TimeOrNull,
-  Timestamp,
-  Uuid,
-  UuidOrNull,
-} from '#platform/http/schemas.ts'
+import * as S from '#platform/http/schemas.ts'
 import { toWire } from '#platform/http/wire.ts'
 import { formatUuid } from '#platform/ids.ts'
 import { KiB } from '#platform/units.ts'
@@ -36,41 +18,41 @@ import { MAX_SEARCH_RESULTS } from './search.ts'
 import type { Thread } from './threads.ts'
 
 export const MailboxRecord = Type.Object({
-  id: Uuid({ description: 'Id of the mailbox.' }),
-  account_id: Uuid({ description: 'Account of the mailbox.' }),
-  local_part: Text('Part before the @, in lower case.'),
-  domain: Text('Domain of its address, in A-labels.'),
-  address: Text('local_part@domain. Mail to local_part+anything@domain is delivered here too.'),
-  display_name: TextOrNull('Name in From of sent messages.'),
-  created_at: Timestamp({ description: 'When it was created.' }),
-  ...extraFields({
-    message_count: Count('Received messages.'),
-    unread_count: Count('Received messages that no consumer has acknowledged.'),
-    unread_bytes: Count(
+  id: S.Uuid({ description: 'Id of the mailbox.' }),
+  account_id: S.Uuid({ description: 'Account of the mailbox.' }),
+  local_part: S.Text('Part before the @, in lower case.'),
+  domain: S.Text('Domain of its address, in A-labels.'),
+  address: S.Text('local_part@domain. Mail to local_part+anything@domain is delivered here too.'),
+  display_name: S.TextOrNull('Name in From of sent messages.'),
+  created_at: S.Timestamp({ description: 'When it was created.' }),
+  ...S.extraFields({
+    message_count: S.Count('Received messages.'),
+    unread_count: S.Count('Received messages that no consumer has acknowledged.'),
+    unread_bytes: S.Count(
       'Size of these messages as received. A mailbox at its limit of unread mail rejects new messages temporarily.',
     ),
-    thread_count: Count('Conversations.'),
-    auto_responder: NullablePart('Automatic replies; null: never configured.', {
+    thread_count: S.Count('Conversations.'),
+    auto_responder: S.NullablePart('Automatic replies; null: never configured.', {
       enabled: Type.Boolean({ description: 'Whether automatic replies are sent.' }),
       rules: Type.Array(Type.Unknown(), { description: 'The rules, as configured.' }),
     }),
     auto_responder_enabled: Type.Boolean({ description: 'Whether automatic replies are sent.' }),
     auto_responder_rules: Type.Array(Type.Unknown(), { description: 'Their rules, as configured.' }),
-    updated_at: Timestamp({ description: 'When it was last changed.' }),
+    updated_at: S.Timestamp({ description: 'When it was last changed.' }),
   }),
 })
 export type MailboxRecord = Static<typeof MailboxRecord>
 
-export const NewMailbox = StrictObject(
+export const NewMailbox = S.StrictObject(
   {
-    display_name: OptionalNullable(Type.String(), {
+    display_name: S.OptionalNullable(Type.String(), {
       description: 'Name in From of sent messages, at most 200 characters.',
     }),
-    local_part: OptionalNullable(Type.String(), {
+    local_part: S.OptionalNullable(Type.String(), {
       description:
         'Part before the @: 1 to 64 characters, stored in lower case. Default: a random one, such as calm-otter-0482.',
     }),
-    domain_id: OptionalNullable(Type.String(), {
+    domain_id: S.OptionalNullable(Type.String(), {
       description: 'Id of a verified domain with inbound_enabled. Default: the first one of the account.',
     }),
   },
@@ -88,43 +70,43 @@ export const toMailboxWire = (mailbox: Mailbox): MailboxRecord => {
 }
 
 export const AttachmentRecord = Type.Object({
-  filename: TextOrNull('Set by the sender; null: no name.'),
-  content_type: Text('Set by the sender; not verified.'),
-  size: Count('Decoded size in bytes.'),
-  ...extraFields({
-    content_id: TextOrNull('Target of `cid:` in the HTML, without angle brackets.'),
-    disposition: StringEnum(['attachment', 'inline'], { description: '`inline`: shown within the HTML.' }),
+  filename: S.TextOrNull('Set by the sender; null: no name.'),
+  content_type: S.Text('Set by the sender; not verified.'),
+  size: S.Count('Decoded size in bytes.'),
+  ...S.extraFields({
+    content_id: S.TextOrNull('Target of `cid:` in the HTML, without angle brackets.'),
+    disposition: S.StringEnum(['attachment', 'inline'], { description: '`inline`: shown within the HTML.' }),
   }),
 })
 
 export const LinkedAttachment = Type.Object({
   ...AttachmentRecord.properties,
-  url: Text('Link to the content, as a download. It needs no key: whoever has it can read it.'),
-  expires_in_seconds: Count('How long the link is valid: one to two hours.'),
+  url: S.Text('Link to the content, as a download. It needs no key: whoever has it can read it.'),
+  expires_in_seconds: S.Count('How long the link is valid: one to two hours.'),
 })
 
 const MESSAGE_FIELDS = {
-  id: Uuid({ description: 'Id of the message.' }),
-  mailbox_id: Uuid({ description: 'Mailbox it is in.' }),
-  account_id: Uuid({ description: 'Account of the mailbox.' }),
-  thread_id: Uuid({ description: 'Thread of the message.' }),
-  message_id: TextOrNull('Message-ID header, with angle brackets; null: none.'),
-  mail_from: Text('Envelope sender; empty: the null reverse-path.'),
-  from_header: Text('From header.'),
-  reply_to: TextOrNull('Reply-To header.'),
-  subject: Text('Subject; empty if absent.'),
-  size_bytes: Count('Size of the message as received; for a sent one, of its parts.'),
-  labels: Type.Array(Text('A label.'), { description: 'Its labels.' }),
-  read_at: TimeOrNull('When a consumer acknowledged it; null: unread.'),
-  created_at: Timestamp({ description: 'When it was added to the mailbox.' }),
-  ...extraFields({
-    direction: StringEnum(['received', 'sent'], { description: '`sent`: a reply from this mailbox.' }),
-    email_id: UuidOrNull('Id of the sent email, until it is deleted; null: received.'),
-    in_reply_to: TextOrNull('Message-ID of the message that it answers.'),
-    references: TextOrNull('Message-IDs of the conversation, separated by spaces.'),
-    references_header: TextOrNull('Same as references.'),
-    to_header: TextOrNull('To header.'),
-    cc_header: TextOrNull('Cc header.'),
+  id: S.Uuid({ description: 'Id of the message.' }),
+  mailbox_id: S.Uuid({ description: 'Mailbox it is in.' }),
+  account_id: S.Uuid({ description: 'Account of the mailbox.' }),
+  thread_id: S.Uuid({ description: 'Thread of the message.' }),
+  message_id: S.TextOrNull('Message-ID header, with angle brackets; null: none.'),
+  mail_from: S.Text('Envelope sender; empty: the null reverse-path.'),
+  from_header: S.Text('From header.'),
+  reply_to: S.TextOrNull('Reply-To header.'),
+  subject: S.Text('Subject; empty if absent.'),
+  size_bytes: S.Count('Size of the message as received; for a sent one, of its parts.'),
+  labels: Type.Array(S.Text('A label.'), { description: 'Its labels.' }),
+  read_at: S.TimeOrNull('When a consumer acknowledged it; null: unread.'),
+  created_at: S.Timestamp({ description: 'When it was added to the mailbox.' }),
+  ...S.extraFields({
+    direction: S.StringEnum(['received', 'sent'], { description: '`sent`: a reply from this mailbox.' }),
+    email_id: S.UuidOrNull('Id of the sent email, until it is deleted; null: received.'),
+    in_reply_to: S.TextOrNull('Message-ID of the message that it answers.'),
+    references: S.TextOrNull('Message-IDs of the conversation, separated by spaces.'),
+    references_header: S.TextOrNull('Same as references.'),
+    to_header: S.TextOrNull('To header.'),
+    cc_header: S.TextOrNull('Cc header.'),
     attachments: Type.Array(AttachmentRecord, {
       description: `Attachments, numbered from 0 in this order. Lists and threads show the first ${MAX_LISTED_ATTACHMENTS} of very many.`,
     }),
@@ -133,18 +115,18 @@ const MESSAGE_FIELDS = {
       description: 'Whether the content of its attachments is kept: whenever it has any.',
     }),
     classification: Type.Optional(
-      Part('Only if the operator has enabled automatic classification.', {
-        label: Text('Kind of message.'),
+      S.Part('Only if the operator has enabled automatic classification.', {
+        label: S.Text('Kind of message.'),
         confidence: Type.Number({ description: 'Confidence, from 0 to 1.' }),
       }),
     ),
     parse_error: Type.Optional(
-      Text(
+      S.Text(
         'Why the message could not be parsed; absent otherwise. Such a message has header fields, but no bodies or attachments; its raw form is complete.',
       ),
     ),
-    source_ip: TextOrNull('IP address of the client.'),
-    received_at: TimeOrNull('When it was received; null: it was sent.'),
+    source_ip: S.TextOrNull('IP address of the client.'),
+    received_at: S.TimeOrNull('When it was received; null: it was sent.'),
   }),
 }
 
@@ -152,10 +134,10 @@ const MessageFields = Type.Object(MESSAGE_FIELDS)
 type MessageFields = Static<typeof MessageFields>
 
 const BODY_FIELDS = {
-  text_body: TextOrNull('Text of the message. Truncated after 2 MiB; the complete text is then an attachment.'),
-  html_body: TextOrNull('HTML from an untrusted sender: sanitise it before you show it.'),
-  ...extraFields({
-    text_body_stripped: Type.Optional(Text('The text without quoted replies; absent when nothing was quoted.')),
+  text_body: S.TextOrNull('Text of the message. Truncated after 2 MiB; the complete text is then an attachment.'),
+  html_body: S.TextOrNull('HTML from an untrusted sender: sanitise it before you show it.'),
+  ...S.extraFields({
+    text_body_stripped: Type.Optional(S.Text('The text without quoted replies; absent when nothing was quoted.')),
     content: ContentState,
   }),
 }
@@ -163,8 +145,8 @@ const BODY_FIELDS = {
 export const MessageRecord = Type.Object({
   ...MESSAGE_FIELDS,
   ...BODY_FIELDS,
-  authentication: extra(
-    Nullable(Type.Unknown(), {
+  authentication: S.extra(
+    S.Nullable(Type.Unknown(), {
       description: 'Results of SPF, DKIM, DMARC, ARC and reverse DNS, and `details`; null: it was sent.',
     }),
   ),
@@ -208,7 +190,7 @@ export const ListedMessage = Type.Object(
   {
     ...MESSAGE_FIELDS,
     ...BODY_FIELDS,
-    truncated: extra(
+    truncated: S.extra(
       Type.Optional(
         Type.Boolean({
           description:
@@ -243,7 +225,7 @@ const MESSAGES_PER_BATCH = 10
 export const MessageQuery = Type.Object({
   ...ROW_RANGE_FIELDS,
   status: Type.Optional(
-    StringEnum(MESSAGE_STATUSES, {
+    S.StringEnum(MESSAGE_STATUSES, {
       description: '`unread`: not acknowledged by a consumer; `read`: acknowledged; `all` (default).',
     }),
   ),
@@ -252,7 +234,7 @@ export const MessageQuery = Type.Object({
 export const SearchQuery = Type.Object({
   ...ROW_RANGE_FIELDS,
   q: Type.Optional(
-    Text(
+    S.Text(
       `Words that subject, sender or text must all contain; at most 20 words in 200 characters. Ignores case and accents. Returns the newest ${MAX_SEARCH_RESULTS}.`,
     ),
   ),
@@ -262,7 +244,7 @@ export const DEFAULT_TIMEOUT_SECONDS = 30
 export const MAX_TIMEOUT_SECONDS = 60
 
 export const NextQuery = Type.Object({
-  timeout: QueryInteger({
+  timeout: S.QueryInteger({
     minimum: 0,
     maximum: MAX_TIMEOUT_SECONDS,
     default: DEFAULT_TIMEOUT_SECONDS,
@@ -273,18 +255,18 @@ export const NextQuery = Type.Object({
 
 export const NextMessage = Type.Object({
   data: MessageRecord,
-  lease_token: Text('Token for ack and nack.'),
-  lease_expires_at: Timestamp({ description: 'When the lease ends: after 5 minutes.' }),
+  lease_token: S.Text('Token for ack and nack.'),
+  lease_expires_at: S.Timestamp({ description: 'When the lease ends: after 5 minutes.' }),
 })
 
-export const LeaseEnd = StrictObject(
+export const LeaseEnd = S.StrictObject(
   { lease_token: Type.String({ maxLength: 200, description: 'The token from the response with the message.' }) },
   { examples: [{ lease_token: 'LEASE_TOKEN_EXAMPLE' }] },
 )
 
-export const LabelChange = StrictObject(
+export const LabelChange = S.StrictObject(
   {
-    labels: Type.Array(Text('A label.'), {
+    labels: Type.Array(S.Text('A label.'), {
       description: 'The complete list of labels: at most 50, each 1 to 64 of A to Z, a to z, 0 to 9, "_" and "-".',
     }),
   },
@@ -294,9 +276,9 @@ export const LabelChange = StrictObject(
 /** A thread in a list: its newest message, and what is true of the whole thread. */
 export const ListedThread = Type.Object({
   ...ListedMessage.properties,
-  ...extraFields({
-    message_count: Count('Received and sent messages of the thread.'),
-    last_message_at: Timestamp({ description: 'When the newest one was received or sent.' }),
+  ...S.extraFields({
+    message_count: S.Count('Received and sent messages of the thread.'),
+    last_message_at: S.Timestamp({ description: 'When the newest one was received or sent.' }),
   }),
 })
 export type ListedThread = Static<typeof ListedThread>
@@ -320,13 +302,13 @@ export async function toListedThreadsWire(
 
 export const ThreadRecord = Type.Object(
   {
-    id: Uuid({ description: 'Id of the thread.' }),
-    mailbox_id: Uuid({ description: 'Mailbox it is in.' }),
-    account_id: Uuid({ description: 'Account of the mailbox.' }),
-    subject: Text('Subject of its first message.'),
-    message_count: Count('Received and sent messages.'),
-    last_message_at: Timestamp({ description: 'When the newest one was received or sent.' }),
-    created_at: Timestamp({ description: 'When it began.' }),
+    id: S.Uuid({ description: 'Id of the thread.' }),
+    mailbox_id: S.Uuid({ description: 'Mailbox it is in.' }),
+    account_id: S.Uuid({ description: 'Account of the mailbox.' }),
+    subject: S.Text('Subject of its first message.'),
+    message_count: S.Count('Received and sent messages.'),
+    last_message_at: S.Timestamp({ description: 'When the newest one was received or sent.' }),
+    created_at: S.Timestamp({ description: 'When it began.' }),
   },
   { title: 'MailboxThread' },
 )
@@ -337,20 +319,20 @@ export const toThreadWire = (thread: Thread, mailbox: Mailbox): ThreadRecord =>
 
 /** A page of the messages of a thread, oldest first, and the thread itself. */
 export const ThreadPage = Type.Object({
-  ...PageBody(ListedMessage).properties,
-  thread: extra({ ...ThreadRecord, description: 'The thread itself.' }),
+  ...S.PageBody(ListedMessage).properties,
+  thread: S.extra({ ...ThreadRecord, description: 'The thread itself.' }),
 })
 export type ThreadPage = Static<typeof ThreadPage>
 
 export const ContactRecord = Type.Object({
-  email: Text('Address of the sender, in lower case.'),
-  display_name: TextOrNull('Name in the newest From header that had one.'),
-  message_count: Count('Messages from this address.'),
-  last_seen: Timestamp({ description: 'When the newest one was received, even if deleted since.' }),
-  ...extraFields({
-    address: Text('The same as email.'),
-    name: TextOrNull('The same as display_name.'),
-    last_message_at: Timestamp({ description: 'The same as last_seen.' }),
+  email: S.Text('Address of the sender, in lower case.'),
+  display_name: S.TextOrNull('Name in the newest From header that had one.'),
+  message_count: S.Count('Messages from this address.'),
+  last_seen: S.Timestamp({ description: 'When the newest one was received, even if deleted since.' }),
+  ...S.extraFields({
+    address: S.Text('The same as email.'),
+    name: S.TextOrNull('The same as display_name.'),
+    last_message_at: S.Timestamp({ description: 'The same as last_seen.' }),
   }),
 })
 export type ContactRecord = Static<typeof ContactRecord>
@@ -363,9 +345,9 @@ export const toContactWire = (contact: Contact): ContactRecord =>
   })
 
 export const AnalyticsRecord = Type.Object({
-  total_messages: Count('Received messages.'),
-  unread_messages: Count('Received messages that no consumer has acknowledged.'),
-  total_threads: Count('Conversations.'),
-  messages_today: Count('Received since midnight (UTC).'),
-  messages_this_week: Count('Received in the last seven days (UTC), including today.'),
+  total_messages: S.Count('Received messages.'),
+  unread_messages: S.Count('Received messages that no consumer has acknowledged.'),
+  total_threads: S.Count('Conversations.'),
+  messages_today: S.Count('Received since midnight (UTC).'),
+  messages_this_week: S.Count('Received in the last seven days (UTC), including today.'),
 })

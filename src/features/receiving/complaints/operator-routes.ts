@@ -7,40 +7,29 @@ import type { App } from '#features/core/app/app.ts'
 import { authenticated, operatorRoute } from '#features/core/app/http.ts'
 import { recordView } from '#features/core/audit-logs/view-log.ts'
 import { idKey, pageBody } from '#platform/http/envelope.ts'
-import {
-  Count,
-  Nullable,
-  PageBody,
-  PageQuery,
-  parsePage,
-  Text,
-  TextOrNull,
-  Timestamp,
-  Uuid,
-  UuidOrNull,
-} from '#platform/http/schemas.ts'
+import * as S from '#platform/http/schemas.ts'
 import { toWire } from '#platform/http/wire.ts'
 import { formatUuid } from '#platform/ids.ts'
 import { days } from '#platform/units.ts'
 import { listComplaints, readComplaintRate, type StoredComplaint } from './rate.ts'
 
 const OperatorComplaint = Type.Object({
-  id: Text('Id of the complaint.'),
-  account_id: UuidOrNull('Id of the account; null: it is deleted.'),
-  account: TextOrNull('Name of the account; null: it is deleted.'),
-  email_id: UuidOrNull('Id of the email; null: it is deleted.'),
-  complainer: TextOrNull('Address that complained; null: the report does not name it.'),
-  feedback_type: Text('abuse, fraud, virus, not-spam or other.'),
-  feedback_loop: TextOrNull('Provider that provably sent the report; null: no proof, so it pauses no account.'),
-  reporter: TextOrNull('Program or server that sent the report.'),
-  created_at: Timestamp({ description: 'When it arrived.' }),
+  id: S.Text('Id of the complaint.'),
+  account_id: S.UuidOrNull('Id of the account; null: it is deleted.'),
+  account: S.TextOrNull('Name of the account; null: it is deleted.'),
+  email_id: S.UuidOrNull('Id of the email; null: it is deleted.'),
+  complainer: S.TextOrNull('Address that complained; null: the report does not name it.'),
+  feedback_type: S.Text('abuse, fraud, virus, not-spam or other.'),
+  feedback_loop: S.TextOrNull('Provider that provably sent the report; null: no proof, so it pauses no account.'),
+  reporter: S.TextOrNull('Program or server that sent the report.'),
+  created_at: S.Timestamp({ description: 'When it arrived.' }),
 })
 const ComplaintRate = Type.Object({
-  account_id: Uuid({ description: 'Id of the account.' }),
-  account: Text('Name of the account.'),
-  delivered: Count('Delivered recipients, without sandbox mail.'),
-  complaints: Count('Complaints.'),
-  rate: Nullable(Type.Number(), { description: 'Complaints per delivered recipient; null: none delivered.' }),
+  account_id: S.Uuid({ description: 'Id of the account.' }),
+  account: S.Text('Name of the account.'),
+  delivered: S.Count('Delivered recipients, without sandbox mail.'),
+  complaints: S.Count('Complaints.'),
+  rate: S.Nullable(Type.Number(), { description: 'Complaints per delivered recipient; null: none delivered.' }),
 })
 
 const RATE_DAYS = 30
@@ -52,7 +41,7 @@ export const operatorComplaintRoutes = (app: App) =>
       '/complaint-rates',
       async ({ actor, query }) => {
         await recordView(app, actor, { name: 'complaints' })
-        const page = parsePage(query)
+        const page = S.parsePage(query)
         const { accounts, total } = searchAccounts(app.config, app.db, {}, page)
         const to = app.clock.now()
         const period = { from: to - days(RATE_DAYS), to }
@@ -64,8 +53,8 @@ export const operatorComplaintRoutes = (app: App) =>
         return pageBody(rows, { ...page, total }, idKey(accounts))
       },
       {
-        query: PageQuery,
-        response: PageBody(ComplaintRate),
+        query: S.PageQuery,
+        response: S.PageBody(ComplaintRate),
         detail: operatorRoute('List the complaint rates of accounts', `Of the last ${RATE_DAYS} days; newest first.`),
       },
     )
@@ -73,14 +62,14 @@ export const operatorComplaintRoutes = (app: App) =>
       '/complaints',
       async ({ actor, query }) => {
         await recordView(app, actor, { name: 'complaints' })
-        const page = parsePage(query)
+        const page = S.parsePage(query)
         const found = listComplaints(app.db, findFilteredAccountId(app, query.account_id), page)
         const rows = found.complaints.map((complaint) => toComplaintWire(app, complaint))
         return pageBody(rows, { ...page, total: found.total }, idKey(found.complaints))
       },
       {
         query: OfAccountQuery,
-        response: PageBody(OperatorComplaint),
+        response: S.PageBody(OperatorComplaint),
         detail: operatorRoute('List spam complaints', 'Newest first.'),
       },
     )

@@ -6,42 +6,30 @@ import { authenticated, operatorRoute } from '#features/core/app/http.ts'
 import { recordView } from '#features/core/audit-logs/view-log.ts'
 import { invalid, notFound } from '#platform/errors.ts'
 import { dataBody, idKey, isoTime, isoTimeOrNull, pageBody } from '#platform/http/envelope.ts'
-import {
-  Bytes,
-  DataBody,
-  Filter,
-  PAGE_FIELDS,
-  PageBody,
-  parsePage,
-  Text,
-  TextOrNull,
-  TimeOrNull,
-  Timestamp,
-  Uuid,
-} from '#platform/http/schemas.ts'
+import * as S from '#platform/http/schemas.ts'
 import { toWire } from '#platform/http/wire.ts'
 import { KiB } from '#platform/units.ts'
 import { parseDomain } from '#protocols/address/domain.ts'
 import { findReport, listReports, type StoredReport } from './store.ts'
 
-const ReportsQuery = Type.Object({ ...PAGE_FIELDS, domain: Filter('Only reports about this domain.') })
+const ReportsQuery = Type.Object({ ...S.PAGE_FIELDS, domain: S.Filter('Only reports about this domain.') })
 const REPORT_FIELDS = {
-  id: Uuid({ description: 'Id of the report.' }),
-  kind: Text('`dmarc` or `tls`.'),
-  account: TextOrNull('Name of the account that has the domain; null: none has.'),
-  domain: Text('Domain that it is about.'),
-  organisation: Text('Who reports.'),
-  report_id: Text('Id that the reporter gave it.'),
-  period_start: TimeOrNull('Start of its period.'),
-  period_end: TimeOrNull('End of its period.'),
-  size_bytes: Bytes('Size of its content'),
-  received_at: Timestamp({ description: 'When it arrived.' }),
+  id: S.Uuid({ description: 'Id of the report.' }),
+  kind: S.Text('`dmarc` or `tls`.'),
+  account: S.TextOrNull('Name of the account that has the domain; null: none has.'),
+  domain: S.Text('Domain that it is about.'),
+  organisation: S.Text('Who reports.'),
+  report_id: S.Text('Id that the reporter gave it.'),
+  period_start: S.TimeOrNull('Start of its period.'),
+  period_end: S.TimeOrNull('End of its period.'),
+  size_bytes: S.Bytes('Size of its content'),
+  received_at: S.Timestamp({ description: 'When it arrived.' }),
 }
 const DomainReport = Type.Object(REPORT_FIELDS)
 type DomainReport = Static<typeof DomainReport>
 const DomainReportDetail = Type.Object({
   ...REPORT_FIELDS,
-  content: Text('The unpacked XML or JSON; its first part when it is very long.'),
+  content: S.Text('The unpacked XML or JSON; its first part when it is very long.'),
   is_truncated: Type.Boolean({ description: 'Whether `content` is only the first part.' }),
 })
 
@@ -61,14 +49,14 @@ export const operatorReportRoutes = (app: App) =>
       '/',
       async ({ actor, query }) => {
         await recordView(app, actor, { name: 'domain_reports' })
-        const page = parsePage(query)
+        const page = S.parsePage(query)
         const domain = query.domain === undefined ? undefined : parseDomainName(query.domain.trim())
         const { reports, total } = listReports(app.db, domain, page)
         return pageBody(reports.map(toReportView), { ...page, total }, idKey(reports))
       },
       {
         query: ReportsQuery,
-        response: PageBody(DomainReport),
+        response: S.PageBody(DomainReport),
         detail: operatorRoute(
           'List DMARC and TLS reports',
           'What other hosts report about domains of this service; newest first.',
@@ -87,8 +75,8 @@ export const operatorReportRoutes = (app: App) =>
         })
       },
       {
-        params: Type.Object({ id: Text('Id of the report.') }),
-        response: DataBody(DomainReportDetail),
+        params: Type.Object({ id: S.Text('Id of the report.') }),
+        response: S.DataBody(DomainReportDetail),
         detail: operatorRoute('Get a DMARC or TLS report', undefined, {
           404: ['report_not_found', 'No report has this id, or it is no longer stored.'],
         }),

@@ -7,18 +7,7 @@ import type { AuditActor } from '#features/core/audit-logs/audit.ts'
 import { recordView, toServiceActor } from '#features/core/audit-logs/view-log.ts'
 import { fileResponseSpec, streamDownload } from '#platform/http/download.ts'
 import { dataBody, idKey, isoTime, pageBody } from '#platform/http/envelope.ts'
-import {
-  Bytes,
-  DataBody,
-  PAGE_FIELDS,
-  PageBody,
-  parsePage,
-  StringEnum,
-  Text,
-  TextOrNull,
-  Timestamp,
-  Uuid,
-} from '#platform/http/schemas.ts'
+import * as S from '#platform/http/schemas.ts'
 import { toWire } from '#platform/http/wire.ts'
 import { formatUuid } from '#platform/ids.ts'
 import { KiB } from '#platform/units.ts'
@@ -32,32 +21,32 @@ import {
 } from './store.ts'
 
 const MailQuery = Type.Object({
-  ...PAGE_FIELDS,
-  kind: Type.Optional(StringEnum(OPERATOR_MAIL_KINDS, { description: 'Only mail of this kind.' })),
+  ...S.PAGE_FIELDS,
+  kind: Type.Optional(S.StringEnum(OPERATOR_MAIL_KINDS, { description: 'Only mail of this kind.' })),
 })
 const MAIL_FIELDS = {
-  id: Uuid({ description: 'Id of the message.' }),
-  kind: Text('postmaster, abuse, bounce, complaint, unsubscribe, report or other.'),
-  reason: Text('Why the operator gets it.'),
-  mail_from: Text('Sender of the envelope; empty for the null reverse-path.'),
+  id: S.Uuid({ description: 'Id of the message.' }),
+  kind: S.Text('postmaster, abuse, bounce, complaint, unsubscribe, report or other.'),
+  reason: S.Text('Why the operator gets it.'),
+  mail_from: S.Text('Sender of the envelope; empty for the null reverse-path.'),
   rcpt_to: Type.Array(Type.String(), { description: 'Recipients of the envelope.' }),
-  from: TextOrNull('From as in the header; null: none.'),
-  subject: Text('Subject.'),
-  source_ip: Text('Address from which it came.'),
-  size_bytes: Bytes('Size of the message'),
-  received_at: Timestamp({ description: 'When it arrived.' }),
+  from: S.TextOrNull('From as in the header; null: none.'),
+  subject: S.Text('Subject.'),
+  source_ip: S.Text('Address from which it came.'),
+  size_bytes: S.Bytes('Size of the message'),
+  received_at: S.Timestamp({ description: 'When it arrived.' }),
 }
 const OperatorMailRecord = Type.Object(MAIL_FIELDS)
 const OperatorMailDetail = Type.Object({
   ...MAIL_FIELDS,
-  text: TextOrNull('Its text, as far as it is shown; null: none, or it cannot be parsed.'),
-  source: TextOrNull('Its source, the first part; null: it is no longer stored.'),
+  text: S.TextOrNull('Its text, as far as it is shown; null: none, or it cannot be parsed.'),
+  source: S.TextOrNull('Its source, the first part; null: it is no longer stored.'),
 })
 type OperatorMailDetail = Static<typeof OperatorMailDetail>
 
 const toMailView = (mail: OperatorMail) => toWire(OperatorMailRecord, mail, { received_at: isoTime(mail.createdAt) })
 
-const params = Type.Object({ id: Text('Id of the message.') })
+const params = Type.Object({ id: S.Text('Id of the message.') })
 const MAIL_NOT_FOUND = ['operator_mail_not_found', 'No message has this id.'] as const
 
 /** What is shown of a message; its source may be as long as mail may be. */
@@ -79,13 +68,13 @@ export const operatorMailRoutes = (app: App, { readText, retry }: OperatorMailRo
       '/',
       async ({ actor, query }) => {
         await recordView(app, actor, { name: 'operator_mails' })
-        const page = parsePage(query)
+        const page = S.parsePage(query)
         const { mail, total } = listOperatorMail(app.db, { kind: query.kind, ...page })
         return pageBody(mail.map(toMailView), { ...page, total }, idKey(mail))
       },
       {
         query: MailQuery,
-        response: PageBody(OperatorMailRecord),
+        response: S.PageBody(OperatorMailRecord),
         detail: operatorRoute(
           'List mail for the operator',
           'To postmaster and abuse, and reports that could not be parsed; newest first.',
@@ -101,7 +90,7 @@ export const operatorMailRoutes = (app: App, { readText, retry }: OperatorMailRo
       },
       {
         params,
-        response: DataBody(OperatorMailDetail),
+        response: S.DataBody(OperatorMailDetail),
         detail: operatorRoute('Get a message for the operator', undefined, { 404: MAIL_NOT_FOUND }),
       },
     )

@@ -14,18 +14,7 @@ import { describeRoute } from '#platform/http/access.ts'
 import { dataBody, idKey, pageBody } from '#platform/http/envelope.ts'
 import { withoutTimeLimit } from '#platform/http/request-context.ts'
 import { errorResponses } from '#platform/http/route-errors.ts'
-import {
-  DataBody,
-  Nullable,
-  notFoundById,
-  PageBody,
-  PageQuery,
-  parsePage,
-  parseUuidParam,
-  StringEnum,
-  Timestamp,
-  Uuid,
-} from '#platform/http/schemas.ts'
+import * as S from '#platform/http/schemas.ts'
 import { toWire } from '#platform/http/wire.ts'
 import type { UuidBytes } from '#platform/ids.ts'
 import { type Millis, yieldToEventLoop } from '#platform/time/clock.ts'
@@ -79,8 +68,8 @@ const sql = prepareStatements((db) => ({
 
 /** The account's broadcast with the public id of its operation; throws 404. */
 function getBroadcast(db: Database, accountId: number, id: string): Row {
-  const row = sql(db).byUuid.get(parseUuidParam(id, 'broadcast_not_found', 'broadcast'), accountId)
-  if (!row) throw notFoundById('broadcast_not_found', 'broadcast')
+  const row = sql(db).byUuid.get(S.parseUuidParam(id, 'broadcast_not_found', 'broadcast'), accountId)
+  if (!row) throw S.notFoundById('broadcast_not_found', 'broadcast')
   return row
 }
 
@@ -111,13 +100,13 @@ async function countEngagement(db: Database, { operationId }: Row): Promise<Enga
 }
 
 const FIELDS = {
-  id: Uuid({ description: 'Id of the broadcast, which is that of its operation.' }),
-  list_id: Uuid({ description: 'Contact list.' }),
+  id: S.Uuid({ description: 'Id of the broadcast, which is that of its operation.' }),
+  list_id: S.Uuid({ description: 'Contact list.' }),
   list_name: Type.String({ description: 'Name of the contact list, also after it was deleted.' }),
   list_deleted: Type.Boolean({ description: 'Whether the contact list was deleted.' }),
   from_address: Type.String({ description: 'Sender.' }),
   subject: Type.String({ description: 'Source of the subject.' }),
-  state: StringEnum(
+  state: S.StringEnum(
     BROADCAST_STATES.filter((state) => state !== 'fixing'),
     { description: 'As `metadata.state` of its operation.' },
   ),
@@ -125,10 +114,10 @@ const FIELDS = {
   total_recipients: Type.Integer({ description: 'Number of recipients at its start.' }),
   enqueued: Type.Integer({ description: 'Recipients whose email was enqueued for delivery.' }),
   skipped: Type.Integer({ description: 'Recipients who were skipped or whose email was withdrawn.' }),
-  message: Nullable(Type.String(), { description: 'Why it waits or ended early; null: it does not.' }),
-  begins_at: Timestamp({ description: 'When it begins or began.' }),
-  created_at: Timestamp({ description: 'When it was accepted.' }),
-  updated_at: Timestamp({ description: 'When it last progressed.' }),
+  message: S.Nullable(Type.String(), { description: 'Why it waits or ended early; null: it does not.' }),
+  begins_at: S.Timestamp({ description: 'When it begins or began.' }),
+  created_at: S.Timestamp({ description: 'When it was accepted.' }),
+  updated_at: S.Timestamp({ description: 'When it last progressed.' }),
 }
 
 const BroadcastRow = Type.Object(FIELDS)
@@ -178,15 +167,15 @@ export const broadcastReadRoutes = (app: App) =>
     .get(
       '/v1/broadcasts',
       ({ actor, query }) => {
-        const page = parsePage(query)
+        const page = S.parsePage(query)
         const { page: newest, count } = sql(app.db)
         const broadcasts = newest.all(actor.accountId, belowId(page), page.limit, page.offset)
         const total = count.get(actor.accountId)?.n ?? 0
         return pageBody(broadcasts.map(toBroadcastWire), { ...page, total }, idKey(broadcasts))
       },
       {
-        query: PageQuery,
-        response: PageBody(BroadcastRow),
+        query: S.PageQuery,
+        response: S.PageBody(BroadcastRow),
         detail: describeRoute(
           'List broadcasts',
           requires('emails:read', 'contacts:read'),
@@ -203,7 +192,7 @@ export const broadcastReadRoutes = (app: App) =>
       },
       {
         params,
-        response: DataBody(BroadcastRecord),
+        response: S.DataBody(BroadcastRecord),
         detail: describeRoute(
           'Get a broadcast',
           requires('emails:read', 'contacts:read'),
@@ -221,7 +210,7 @@ export const broadcastReadRoutes = (app: App) =>
         }),
       {
         params,
-        response: DataBody(EngagementRecord),
+        response: S.DataBody(EngagementRecord),
         detail: describeRoute(
           'Count what the readers of a broadcast did',
           requires('emails:read'),
@@ -243,7 +232,7 @@ export const broadcastReadRoutes = (app: App) =>
             Type.String({ description: `Slug of the message stream; omitted: \`${BROADCAST_STREAM}\`.` }),
           ),
         }),
-        response: DataBody(RecipientCountRecord),
+        response: S.DataBody(RecipientCountRecord),
         detail: describeRoute(
           'Count the recipients of a broadcast',
           requires('contacts:read'),

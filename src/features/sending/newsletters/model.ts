@@ -2,16 +2,7 @@
 import { type Static, Type } from '@sinclair/typebox'
 import { SendAt } from '#features/sending/broadcasts/model.ts'
 import { ROW_RANGE_FIELDS } from '#platform/http/row-range.ts'
-import {
-  extra,
-  FreeMap,
-  Nullable,
-  OptionalNullable,
-  StrictObject,
-  StringEnum,
-  Timestamp,
-  Uuid,
-} from '#platform/http/schemas.ts'
+import * as S from '#platform/http/schemas.ts'
 import { KiB, MiB } from '#platform/units.ts'
 import { NEWSLETTER_STATUSES } from './states.ts'
 
@@ -22,23 +13,23 @@ export const MAX_DATA_BYTES = 64 * KiB
 export const MAX_LISTED_BYTES = 64 * KiB
 
 const FIELDS = {
-  id: Uuid({ description: 'Id of the newsletter.' }),
-  account_id: Uuid({ description: 'Account it belongs to.' }),
-  list_id: Uuid({ description: 'Contact list that it is sent to.' }),
+  id: S.Uuid({ description: 'Id of the newsletter.' }),
+  account_id: S.Uuid({ description: 'Account it belongs to.' }),
+  list_id: S.Uuid({ description: 'Contact list that it is sent to.' }),
   subject: Type.String({ description: 'Source of the subject.' }),
   from_address: Type.String({ description: 'Sender.' }),
-  html_body: Nullable(Type.String(), { description: 'Source of the HTML body; null when it has none of its own.' }),
-  text_body: Nullable(Type.String(), { description: 'Source of the text body; null when it has none of its own.' }),
-  template_id: Nullable(Uuid(), { description: 'Template that supplies missing bodies.' }),
-  template_data: Nullable(Type.Unknown(), { description: 'Values that all contacts share, as provided.' }),
-  reply_to: Nullable(Type.String(), { description: 'Reply-To.' }),
+  html_body: S.Nullable(Type.String(), { description: 'Source of the HTML body; null when it has none of its own.' }),
+  text_body: S.Nullable(Type.String(), { description: 'Source of the text body; null when it has none of its own.' }),
+  template_id: S.Nullable(S.Uuid(), { description: 'Template that supplies missing bodies.' }),
+  template_data: S.Nullable(Type.Unknown(), { description: 'Values that all contacts share, as provided.' }),
+  reply_to: S.Nullable(Type.String(), { description: 'Reply-To.' }),
   status: Type.String({ description: 'draft, scheduled, sending, sent or failed.' }),
-  operation_id: Nullable(Uuid(), { description: 'The operation that sends it; null for a draft.' }),
-  scheduled_at: Nullable(Timestamp(), { description: 'When it starts or started, if it was scheduled.' }),
-  sent_at: Nullable(Timestamp(), { description: 'When all its emails were enqueued for delivery.' }),
-  total_recipients: Nullable(Type.Integer(), { description: 'Number of recipients at its start.' }),
-  created_at: Timestamp({ description: 'When it was created.' }),
-  updated_at: Timestamp({ description: 'When it or its status last changed.' }),
+  operation_id: S.Nullable(S.Uuid(), { description: 'The operation that sends it; null for a draft.' }),
+  scheduled_at: S.Nullable(S.Timestamp(), { description: 'When it starts or started, if it was scheduled.' }),
+  sent_at: S.Nullable(S.Timestamp(), { description: 'When all its emails were enqueued for delivery.' }),
+  total_recipients: S.Nullable(Type.Integer(), { description: 'Number of recipients at its start.' }),
+  created_at: S.Timestamp({ description: 'When it was created.' }),
+  updated_at: S.Timestamp({ description: 'When it or its status last changed.' }),
 }
 
 export const NewsletterRecord = Type.Object(FIELDS)
@@ -46,7 +37,7 @@ export type NewsletterRecord = Static<typeof NewsletterRecord>
 
 export const NewsletterRow = Type.Object({
   ...FIELDS,
-  truncated: extra(
+  truncated: S.extra(
     Type.Boolean({
       description: `True when a body of more than ${MAX_LISTED_BYTES} bytes is omitted (null); GET of the newsletter returns it.`,
     }),
@@ -67,18 +58,20 @@ const FromAddress = Type.String({
 /** Its limit in bytes is checked when it is sent. */
 const Body = Type.String({ maxLength: MAX_BODY_LENGTH })
 const OPTIONAL_FIELDS = {
-  html_body: OptionalNullable(Body, { description: `HTML body. ${RENDERED_NOTE}` }),
-  text_body: OptionalNullable(Body, { description: `Text body. ${RENDERED_NOTE}` }),
-  template_id: OptionalNullable(Type.String(), {
+  html_body: S.OptionalNullable(Body, { description: `HTML body. ${RENDERED_NOTE}` }),
+  text_body: S.OptionalNullable(Body, { description: `Text body. ${RENDERED_NOTE}` }),
+  template_id: S.OptionalNullable(Type.String(), {
     description: 'Id of a template that supplies omitted bodies, in its version at the time of sending.',
   }),
-  template_data: OptionalNullable(FreeMap(), {
+  template_data: S.OptionalNullable(S.FreeMap(), {
     description: `Values that all contacts share; at most ${MAX_DATA_BYTES} bytes of JSON.`,
   }),
-  reply_to: OptionalNullable(Type.String(), { description: 'Reply-To: one address, or several separated by commas.' }),
+  reply_to: S.OptionalNullable(Type.String(), {
+    description: 'Reply-To: one address, or several separated by commas.',
+  }),
 }
 
-export const NewNewsletter = StrictObject(
+export const NewNewsletter = S.StrictObject(
   { list_id: ListId, subject: Subject, from_address: FromAddress, ...OPTIONAL_FIELDS },
   {
     examples: [
@@ -92,7 +85,7 @@ export const NewNewsletter = StrictObject(
   },
 )
 
-export const NewsletterChangeBody = StrictObject(
+export const NewsletterChangeBody = S.StrictObject(
   {
     list_id: Type.Optional(ListId),
     subject: Type.Optional(Subject),
@@ -105,9 +98,9 @@ export const NewsletterChangeBody = StrictObject(
   },
 )
 
-export const SendNewsletter = StrictObject({
+export const SendNewsletter = S.StrictObject({
   send_at: SendAt,
-  max_recipients: OptionalNullable(Type.Integer({ minimum: 0 }), {
+  max_recipients: S.OptionalNullable(Type.Integer({ minimum: 0 }), {
     description:
       'If there are more recipients than this, the response is a 409 and nothing is sent; omitted: no limit.',
   }),
@@ -115,5 +108,5 @@ export const SendNewsletter = StrictObject({
 
 export const NewsletterQuery = Type.Object({
   ...ROW_RANGE_FIELDS,
-  status: Type.Optional(StringEnum(NEWSLETTER_STATUSES, { description: 'Only newsletters with this status.' })),
+  status: Type.Optional(S.StringEnum(NEWSLETTER_STATUSES, { description: 'Only newsletters with this status.' })),
 })

@@ -1,17 +1,6 @@
 /** @module Wire form of templates. */
 import { type Static, Type } from '@sinclair/typebox'
-import {
-  extra,
-  FreeMap,
-  mapFromPhp,
-  Nullable,
-  OptionalNullable,
-  PAGE_FIELDS,
-  StrictObject,
-  StringEnum,
-  Timestamp,
-  Uuid,
-} from '#platform/http/schemas.ts'
+import * as S from '#platform/http/schemas.ts'
 import { MAX_NAME_LENGTH } from '#platform/http/validation.ts'
 import { toWire } from '#platform/http/wire.ts'
 import type { RenderedParts } from '#platform/template/renderer.ts'
@@ -29,22 +18,22 @@ import {
 import { type ListedVersion, MAX_VERSIONS, type TemplateVersion } from './versions.ts'
 
 const FIELDS = {
-  id: Uuid({ description: 'Id of the template.' }),
-  account_id: Uuid({ description: 'Account that the template belongs to.' }),
+  id: S.Uuid({ description: 'Id of the template.' }),
+  account_id: S.Uuid({ description: 'Account that the template belongs to.' }),
   alias: Type.String({ description: 'Value of `template_alias` in a send.' }),
   name: Type.String({ description: 'Name.' }),
   subject: Type.String({ description: 'Source of the subject.' }),
-  html_body: Nullable(Type.String(), { description: 'Source of the HTML body; null: none.' }),
-  text_body: Nullable(Type.String(), { description: 'Source of the text body; null: none.' }),
-  version: extra(Type.Integer({ description: '1 at first; incremented with each change of subject or bodies.' })),
-  created_at: Timestamp({ description: 'When the template was created.' }),
-  updated_at: Timestamp({ description: 'When the template was last changed.' }),
+  html_body: S.Nullable(Type.String(), { description: 'Source of the HTML body; null: none.' }),
+  text_body: S.Nullable(Type.String(), { description: 'Source of the text body; null: none.' }),
+  version: S.extra(Type.Integer({ description: '1 at first; incremented with each change of subject or bodies.' })),
+  created_at: S.Timestamp({ description: 'When the template was created.' }),
+  updated_at: S.Timestamp({ description: 'When the template was last changed.' }),
 }
 
 export const TemplateRecord = Type.Object({
   ...FIELDS,
-  test_data: extra(
-    Nullable(Type.Record(Type.String(), Type.Unknown()), {
+  test_data: S.extra(
+    S.Nullable(Type.Record(Type.String(), Type.Unknown()), {
       description: 'Values for previews and test emails; null: none.',
     }),
   ),
@@ -52,7 +41,7 @@ export const TemplateRecord = Type.Object({
 
 export const TemplateRow = Type.Object({
   ...FIELDS,
-  truncated: extra(
+  truncated: S.extra(
     Type.Boolean({
       description: `True when a body of more than ${MAX_LISTED_BYTES} bytes is omitted (null); get the template to read it.`,
     }),
@@ -62,7 +51,7 @@ export const TemplateRow = Type.Object({
 const MAX_SEARCH_LENGTH = 200
 
 export const TemplateListQuery = Type.Object({
-  ...PAGE_FIELDS,
+  ...S.PAGE_FIELDS,
   search: Type.Optional(
     Type.String({
       maxLength: MAX_SEARCH_LENGTH,
@@ -80,14 +69,14 @@ const Subject = Type.String({
   minLength: 1,
   description: `Subject, at most ${MAX_SUBJECT_LENGTH} characters. ${SYNTAX} The rendered subject is joined into one line.`,
 })
-const Html = OptionalNullable(Type.String(), {
+const Html = S.OptionalNullable(Type.String(), {
   description: `HTML body, at most ${MAX_BODY_BYTES} bytes. ${SYNTAX} Values are escaped as HTML.`,
 })
-const Text = OptionalNullable(Type.String(), {
+const Text = S.OptionalNullable(Type.String(), {
   description: `Text body, at most ${MAX_BODY_BYTES} bytes. ${SYNTAX}`,
 })
 
-const TestData = OptionalNullable(FreeMap(), {
+const TestData = S.OptionalNullable(S.FreeMap(), {
   description: `Values for previews and test emails, at most ${MAX_TEST_DATA_BYTES} bytes of JSON. Sends do not use them.`,
 })
 
@@ -99,7 +88,7 @@ const IfVersion = Type.Optional(
   }),
 )
 
-export const NewTemplate = StrictObject(
+export const NewTemplate = S.StrictObject(
   { alias: Alias, name: Name, subject: Subject, html_body: Html, text_body: Text, test_data: TestData },
   {
     examples: [
@@ -114,12 +103,12 @@ export const NewTemplate = StrictObject(
   },
 )
 
-export const ImportedTemplate = StrictObject({
+export const ImportedTemplate = S.StrictObject({
   ...NewTemplate.properties,
   foreign_id: Type.Integer({ description: 'Its number at the provider, by which clients may still name it.' }),
 })
 
-export const TemplateChangeBody = StrictObject(
+export const TemplateChangeBody = S.StrictObject(
   {
     alias: Type.Optional(Alias),
     name: Type.Optional(Name),
@@ -155,7 +144,7 @@ export const toTemplateChange = ({
   testData: testData === undefined ? undefined : toTestData(testData),
 })
 
-const toTestData = (data: Static<typeof TestData>): string | null => (data ? JSON.stringify(mapFromPhp(data)) : null)
+const toTestData = (data: Static<typeof TestData>): string | null => (data ? JSON.stringify(S.mapFromPhp(data)) : null)
 
 export const toTemplateWire = (template: Template, account_id: string) =>
   toWire(TemplateRecord, template, { account_id, test_data: readTestData(template) ?? null })
@@ -163,9 +152,9 @@ export const toTemplateWire = (template: Template, account_id: string) =>
 export const toTemplateRowWire = (template: ListedTemplate, account_id: string) =>
   toWire(TemplateRow, template, { account_id, truncated: template.isTruncated })
 
-export const RenderBody = StrictObject(
+export const RenderBody = S.StrictObject(
   {
-    template_data: OptionalNullable(FreeMap(), {
+    template_data: S.OptionalNullable(S.FreeMap(), {
       description: 'Values for the template, as in a send. Left out: its `test_data`.',
     }),
   },
@@ -174,15 +163,15 @@ export const RenderBody = StrictObject(
 
 /** The provided map, empty for null; PHP sends an empty one as `[]`. */
 export const readRenderData = ({ template_data }: Static<typeof RenderBody>): Record<string, unknown> | undefined =>
-  template_data === null ? {} : (mapFromPhp(template_data) ?? undefined)
+  template_data === null ? {} : (S.mapFromPhp(template_data) ?? undefined)
 
 export const readTestData = ({ testData }: Pick<Template, 'testData'>): Record<string, unknown> | undefined =>
   testData === null ? undefined : JSON.parse(testData)
 
 export const RenderedTemplate = Type.Object({
   subject: Type.String({ description: 'Subject in one line.' }),
-  html_body: Nullable(Type.String(), { description: 'HTML body; null: the template has none.' }),
-  text_body: Nullable(Type.String(), { description: 'Text body; null: the template has none.' }),
+  html_body: S.Nullable(Type.String(), { description: 'HTML body; null: the template has none.' }),
+  text_body: S.Nullable(Type.String(), { description: 'Text body; null: the template has none.' }),
 })
 export type RenderedTemplate = Static<typeof RenderedTemplate>
 
@@ -197,31 +186,31 @@ const VERSION_FIELDS = {
   subject: Type.String({ description: 'Source of the subject.' }),
   actor_type: Type.String({ description: 'Who saved it: user, api_key, system or operator.' }),
   actor_id: Type.String({ description: 'Id of the key or user, as in the audit log.' }),
-  created_at: Timestamp({ description: 'When it was saved.' }),
+  created_at: S.Timestamp({ description: 'When it was saved.' }),
 }
 
 export const TemplateVersionRow = Type.Object(VERSION_FIELDS)
 
 export const TemplateVersionRecord = Type.Object({
   ...VERSION_FIELDS,
-  html_body: Nullable(Type.String(), { description: 'Source of the HTML body; null: none.' }),
-  text_body: Nullable(Type.String(), { description: 'Source of the text body; null: none.' }),
+  html_body: S.Nullable(Type.String(), { description: 'Source of the HTML body; null: none.' }),
+  text_body: S.Nullable(Type.String(), { description: 'Source of the text body; null: none.' }),
 })
 
 export const VERSIONS_DESCRIPTION = `Each change of subject or bodies stores a version. The newest ${MAX_VERSIONS} are stored, until the template is deleted.`
 
-export const RestoreBody = StrictObject({ if_version: IfVersion })
+export const RestoreBody = S.StrictObject({ if_version: IfVersion })
 
 export const toVersionRowWire = (version: ListedVersion) => toWire(TemplateVersionRow, version, {})
 
 export const toVersionWire = (version: TemplateVersion) => toWire(TemplateVersionRecord, version, {})
 
-export const DraftBody = StrictObject(
+export const DraftBody = S.StrictObject(
   {
-    subject: OptionalNullable(Type.String(), { description: `Source of the subject. ${SYNTAX}` }),
+    subject: S.OptionalNullable(Type.String(), { description: `Source of the subject. ${SYNTAX}` }),
     html_body: Html,
     text_body: Text,
-    template_data: OptionalNullable(FreeMap(), { description: 'Values for the template, as in a send.' }),
+    template_data: S.OptionalNullable(S.FreeMap(), { description: 'Values for the template, as in a send.' }),
   },
   {
     description: 'At least one of subject and bodies.',
@@ -232,11 +221,13 @@ export const DraftBody = StrictObject(
 const PROBLEM_KINDS = ['syntax', 'missing_variable', 'limit', 'error'] as const
 
 export const RenderProblem = Type.Object({
-  field: StringEnum(['subject', 'html_body', 'text_body', 'template_data'], { description: 'Where the problem is.' }),
-  line: Nullable(Type.Integer(), { description: 'Line of the source, from 1; null when it is in no single line.' }),
-  column: Nullable(Type.Integer(), { description: 'Column in UTF-16 code units, from 1; null when it is not known.' }),
-  variable: Nullable(Type.String(), { description: 'The variable that is missing in `template_data`, or null.' }),
-  kind: StringEnum(PROBLEM_KINDS, {
+  field: S.StringEnum(['subject', 'html_body', 'text_body', 'template_data'], { description: 'Where the problem is.' }),
+  line: S.Nullable(Type.Integer(), { description: 'Line of the source, from 1; null when it is in no single line.' }),
+  column: S.Nullable(Type.Integer(), {
+    description: 'Column in UTF-16 code units, from 1; null when it is not known.',
+  }),
+  variable: S.Nullable(Type.String(), { description: 'The variable that is missing in `template_data`, or null.' }),
+  kind: S.StringEnum(PROBLEM_KINDS, {
     description:
       '`syntax`: it never works. `missing_variable`: a variable is not in `template_data`. `limit`: it takes too much time or memory, or is too long. `error`: any other.',
   }),
@@ -245,11 +236,11 @@ export const RenderProblem = Type.Object({
 export type RenderProblem = Static<typeof RenderProblem>
 
 export const DraftResult = Type.Object({
-  subject: Nullable(Type.String(), { description: 'Subject in one line; null: left out, or it has a problem.' }),
-  html_body: Nullable(Type.String(), { description: 'HTML body; null: left out, or it has a problem.' }),
-  text_body: Nullable(Type.String(), { description: 'Text body; null: left out, or it has a problem.' }),
+  subject: S.Nullable(Type.String(), { description: 'Subject in one line; null: left out, or it has a problem.' }),
+  html_body: S.Nullable(Type.String(), { description: 'HTML body; null: left out, or it has a problem.' }),
+  text_body: S.Nullable(Type.String(), { description: 'Text body; null: left out, or it has a problem.' }),
   problems: Type.Array(RenderProblem, { description: 'Why a send would be refused; empty: it would not be.' }),
-  preview_id: Nullable(Type.String(), {
+  preview_id: S.Nullable(Type.String(), {
     description:
       'For signed-in users: the HTML is at `/app/previews/{preview_id}` for ten minutes, for a frame. Null for keys, and without HTML.',
   }),

@@ -11,21 +11,7 @@ import {
 import { MAX_REPLAYED } from '#features/webhooks/webhooks/history/replay.ts'
 import type { Webhook } from '#features/webhooks/webhooks/manage/webhooks.ts'
 import type { KeyRing } from '#platform/crypto/crypto.ts'
-import {
-  Count,
-  extraFields,
-  Nullable,
-  OptionalNullable,
-  PAGE_FIELDS,
-  StrictObject,
-  StringEnum,
-  Text,
-  TextOrNull,
-  TimeOrNull,
-  Timestamp,
-  Uuid,
-  UuidOrNull,
-} from '#platform/http/schemas.ts'
+import * as S from '#platform/http/schemas.ts'
 import { toWire } from '#platform/http/wire.ts'
 import { formatUuid } from '#platform/ids.ts'
 import type { InboundRoute, RouteChange, RouteInput } from './inbound-routes.ts'
@@ -35,37 +21,37 @@ const MAX_PRIORITY = 1_000_000
 const DEFAULT_PRIORITY = 0
 
 export const RouteRecord = Type.Object({
-  id: Uuid({ description: 'Id of the route.' }),
-  account_id: Uuid({ description: 'Account it belongs to.' }),
-  domain_id: Uuid({ description: 'Domain of its mail.' }),
-  pattern: Text('Pattern of its addresses, as provided; empty for a catch_all without one.'),
-  match_type: StringEnum(MATCH_TYPES, { description: 'How the pattern is compared.' }),
-  priority: Count('Routes with a lower number are tried first.'),
-  webhook_url: TextOrNull('Where `email.inbound` is posted; null: mail is only stored.'),
+  id: S.Uuid({ description: 'Id of the route.' }),
+  account_id: S.Uuid({ description: 'Account it belongs to.' }),
+  domain_id: S.Uuid({ description: 'Domain of its mail.' }),
+  pattern: S.Text('Pattern of its addresses, as provided; empty for a catch_all without one.'),
+  match_type: S.StringEnum(MATCH_TYPES, { description: 'How the pattern is compared.' }),
+  priority: S.Count('Routes with a lower number are tried first.'),
+  webhook_url: S.TextOrNull('Where `email.inbound` is posted; null: mail is only stored.'),
   is_active: Type.Boolean({ description: 'Whether the route gets mail.' }),
-  ...extraFields({
-    failure_count: Count('Consecutive failed attempts at webhook_url; the tenth deactivates the webhook.'),
-    last_failure_at: TimeOrNull('When the last failed attempt was made.'),
-    last_failure_reason: TextOrNull(
+  ...S.extraFields({
+    failure_count: S.Count('Consecutive failed attempts at webhook_url; the tenth deactivates the webhook.'),
+    last_failure_at: S.TimeOrNull('When the last failed attempt was made.'),
+    last_failure_reason: S.TextOrNull(
       'Why the last failed attempt failed, or that failures deactivated the webhook; any PUT of the route reactivates it.',
     ),
-    last_success_at: TimeOrNull('When the last attempt with a 2xx response was made.'),
+    last_success_at: S.TimeOrNull('When the last attempt with a 2xx response was made.'),
   }),
-  created_at: Timestamp({ description: 'When it was created.' }),
-  updated_at: Timestamp({ description: 'When it was last changed.' }),
+  created_at: S.Timestamp({ description: 'When it was created.' }),
+  updated_at: S.Timestamp({ description: 'When it was last changed.' }),
 })
 export type RouteRecord = Static<typeof RouteRecord>
 
 /** Another spelling of catch_all. */
 const CATCH_ALL_ALIAS = 'catchall'
 
-const DomainId = Uuid({ description: 'Id of a domain of the account.' })
+const DomainId = S.Uuid({ description: 'Id of a domain of the account.' })
 const Pattern = Type.String({
   maxLength: MAX_PATTERN_LENGTH,
   description:
     'Local part (`support`), `support@`, or the whole address. `prefix` matches the start of the local part; `catch_all` ignores the pattern. Case does not matter, and `support` also matches `support+anything`.',
 })
-const MatchTypeField = StringEnum([...MATCH_TYPES, CATCH_ALL_ALIAS], {
+const MatchTypeField = S.StringEnum([...MATCH_TYPES, CATCH_ALL_ALIAS], {
   description:
     'How the pattern is compared. At the same priority exact comes before prefix, prefix before catch_all. `catchall` is another spelling of `catch_all`.',
   errorMessage: `one of ${MATCH_TYPES.join(', ')} (also spelled ${CATCH_ALL_ALIAS})`,
@@ -75,7 +61,7 @@ const Priority = Type.Integer({
   maximum: MAX_PRIORITY,
   description: `Routes with a lower number are tried first; default: ${DEFAULT_PRIORITY}.`,
 })
-const WebhookUrl = OptionalNullable(Type.String(), {
+const WebhookUrl = S.OptionalNullable(Type.String(), {
   description:
     'https URL without credentials that resolves to a public address; it gets `email.inbound` for the mail of this route.',
 })
@@ -88,7 +74,7 @@ const OPTIONAL_FIELDS = {
   is_active: Type.Optional(IsActive),
 }
 
-export const NewRoute = StrictObject(
+export const NewRoute = S.StrictObject(
   { domain_id: DomainId, match_type: MatchTypeField, ...OPTIONAL_FIELDS },
   {
     examples: [
@@ -102,7 +88,7 @@ export const NewRoute = StrictObject(
   },
 )
 
-export const RouteChangeBody = StrictObject(
+export const RouteChangeBody = S.StrictObject(
   { domain_id: Type.Optional(DomainId), match_type: Type.Optional(MatchTypeField), ...OPTIONAL_FIELDS },
   {
     description: 'At least one field. Omitted fields keep their value; `webhook_url` null stops posting.',
@@ -135,14 +121,14 @@ export const toRouteWire = (route: InboundRoute, account_id: string): RouteRecor
   toWire(RouteRecord, route, { account_id, domain_id: formatUuid(route.domainUuid), pattern: route.givenPattern })
 
 export const RouteDeliveryQuery = Type.Object({
-  ...PAGE_FIELDS,
+  ...S.PAGE_FIELDS,
   status: DeliveryQuery.properties.status,
 })
 
 export const RouteDelivery = Type.Object({
-  id: Uuid({ description: 'Id of the delivery.' }),
-  route_id: Uuid({ description: 'Route of the delivery.' }),
-  inbound_email_id: UuidOrNull('Inbound email that the delivery posts; null when its event was deleted.'),
+  id: S.Uuid({ description: 'Id of the delivery.' }),
+  route_id: S.Uuid({ description: 'Route of the delivery.' }),
+  inbound_email_id: S.UuidOrNull('Inbound email that the delivery posts; null when its event was deleted.'),
   ...DELIVERY_FIELDS,
 })
 export type RouteDelivery = Static<typeof RouteDelivery>
@@ -155,7 +141,7 @@ export const toRouteDeliveryWire = (delivery: Delivery, webhook: Webhook, keys: 
   ...toDeliveryFields(delivery, webhook, keys),
 })
 
-export const RouteReplayRange = StrictObject(RANGE_FIELDS, {
+export const RouteReplayRange = S.StrictObject(RANGE_FIELDS, {
   description: `Either from_seq or from is required. One call replays at most ${MAX_REPLAYED} messages.`,
   examples: [{ from_seq: 1200, to_seq: 1300 }],
 })
@@ -165,15 +151,15 @@ export const MatchQuery = Type.Object({
 })
 
 export const AddressMatchRecord = Type.Object({
-  address: Text('The address, with its domain in A-labels.'),
+  address: S.Text('The address, with its domain in A-labels.'),
   is_accepted: Type.Boolean({ description: 'Whether mail to this address is accepted now.' }),
-  rejection: Nullable(StringEnum(REJECTION_REASONS), {
+  rejection: S.Nullable(S.StringEnum(REJECTION_REASONS), {
     description:
       'Why it is not: `unknown_domain`: the account has no such domain; `domain_not_verified`; `inbound_disabled`: the domain does not receive; `server_not_receiving`: `TASSIS_INBOUND_ADDR` is not set. Null: it is accepted.',
   }),
-  domain_id: UuidOrNull('Domain of the address; null: the account has none with this name.'),
-  mailbox_id: UuidOrNull('Agent mailbox that gets the mail; null: none.'),
-  route_id: UuidOrNull(
+  domain_id: S.UuidOrNull('Domain of the address; null: the account has none with this name.'),
+  mailbox_id: S.UuidOrNull('Agent mailbox that gets the mail; null: none.'),
+  route_id: S.UuidOrNull(
     'Active route that gets the mail, even if the domain does not receive yet; null: a mailbox gets it, or no route matches.',
   ),
 })

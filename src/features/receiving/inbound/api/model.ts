@@ -15,19 +15,7 @@ import {
 } from '#features/receiving/received/parts.ts'
 import type { Tx } from '#platform/db/commit.ts'
 import { prepareStatements } from '#platform/db/open.ts'
-import {
-  Count,
-  extra,
-  Nullable,
-  PAGE_FIELDS,
-  StringEnum,
-  Text,
-  TextOrNull,
-  TimeOrNull,
-  Timestamp,
-  Uuid,
-  UuidOrNull,
-} from '#platform/http/schemas.ts'
+import * as S from '#platform/http/schemas.ts'
 import { toWire } from '#platform/http/wire.ts'
 import { formatUuid, parseUuid } from '#platform/ids.ts'
 import type { Millis } from '#platform/time/clock.ts'
@@ -42,12 +30,12 @@ import {
 } from './inbound-emails.ts'
 
 export const InboundAttachment = Type.Object({
-  index: Count('Number, from 0: the last segment of its content path.'),
-  filename: TextOrNull('File name set by the sender, without a folder.'),
-  content_type: Text('Set by the sender; not verified.'),
-  size: Count('Decoded size in octets.'),
-  content_id: TextOrNull('Target of `cid:` in the HTML, without angle brackets.'),
-  disposition: StringEnum(['attachment', 'inline'], { description: '`inline`: shown within the HTML.' }),
+  index: S.Count('Number, from 0: the last segment of its content path.'),
+  filename: S.TextOrNull('File name set by the sender, without a folder.'),
+  content_type: S.Text('Set by the sender; not verified.'),
+  size: S.Count('Decoded size in octets.'),
+  content_id: S.TextOrNull('Target of `cid:` in the HTML, without angle brackets.'),
+  disposition: S.StringEnum(['attachment', 'inline'], { description: '`inline`: shown within the HTML.' }),
 })
 
 const STATUS_DESCRIPTION =
@@ -57,10 +45,10 @@ const STATUS_DESCRIPTION =
 const MAX_SENDER_LENGTH = 320
 
 export const InboundQuery = Type.Object({
-  ...PAGE_FIELDS,
-  status: Type.Optional(StringEnum(INBOUND_STATUSES, { description: 'Only mail with this status.' })),
-  route_id: Type.Optional(Text('Only mail that matched this route.')),
-  domain_id: Type.Optional(Text('Only mail to this domain.')),
+  ...S.PAGE_FIELDS,
+  status: Type.Optional(S.StringEnum(INBOUND_STATUSES, { description: 'Only mail with this status.' })),
+  route_id: Type.Optional(S.Text('Only mail that matched this route.')),
+  domain_id: Type.Optional(S.Text('Only mail to this domain.')),
   from: Type.Optional(
     Type.String({
       maxLength: MAX_SENDER_LENGTH,
@@ -70,50 +58,50 @@ export const InboundQuery = Type.Object({
 })
 
 export const InboundRecord = Type.Object({
-  id: Uuid({ description: 'Id of the inbound email.' }),
-  account_id: Uuid({ description: 'Account of the domain.' }),
-  domain_id: Uuid({ description: 'Domain of its recipients.' }),
-  route_id: UuidOrNull('Matched route; null: none, or deleted since.'),
-  status: StringEnum(INBOUND_STATUSES, { description: STATUS_DESCRIPTION }),
-  mail_from: Text('Envelope sender; empty for bounces and other automatic mail.'),
+  id: S.Uuid({ description: 'Id of the inbound email.' }),
+  account_id: S.Uuid({ description: 'Account of the domain.' }),
+  domain_id: S.Uuid({ description: 'Domain of its recipients.' }),
+  route_id: S.UuidOrNull('Matched route; null: none, or deleted since.'),
+  status: S.StringEnum(INBOUND_STATUSES, { description: STATUS_DESCRIPTION }),
+  mail_from: S.Text('Envelope sender; empty for bounces and other automatic mail.'),
   rcpt_to: Type.Array(Type.String(), { description: 'Envelope recipients that matched the route.' }),
   // Typed clients of the interface read these two and raw_size, and refuse null.
-  from_address: Text('Address of the From header; empty: it has none.'),
+  from_address: S.Text('Address of the From header; empty: it has none.'),
   to_addresses: Type.Array(Type.String(), { description: 'Addresses of the To header, at most 100.' }),
-  from_header: TextOrNull(
+  from_header: S.TextOrNull(
     'From header. From, To, Cc and the subject end after 10,000 characters; `raw_headers` is complete.',
   ),
-  to_header: TextOrNull('To header.'),
-  cc_header: TextOrNull('Cc header.'),
-  subject: Text('Decoded; empty if absent.'),
-  message_id: TextOrNull('With angle brackets.'),
+  to_header: S.TextOrNull('To header.'),
+  cc_header: S.TextOrNull('Cc header.'),
+  subject: S.Text('Decoded; empty if absent.'),
+  message_id: S.TextOrNull('With angle brackets.'),
   attachments: Type.Array(InboundAttachment, {
     description: `Attachments without their content; a list shows the first ${MAX_LISTED_ATTACHMENTS} of very many.`,
   }),
-  size_bytes: Count('Size of the received message in octets.'),
-  raw_size: Count('Same as size_bytes.'),
-  source_ip: TextOrNull('IP address of the client.'),
-  spf_result: TextOrNull('SPF result, as in `authentication`.'),
-  authentication: extra(
-    Nullable(Type.Unknown(), {
+  size_bytes: S.Count('Size of the received message in octets.'),
+  raw_size: S.Count('Same as size_bytes.'),
+  source_ip: S.TextOrNull('IP address of the client.'),
+  spf_result: S.TextOrNull('SPF result, as in `authentication`.'),
+  authentication: S.extra(
+    S.Nullable(Type.Unknown(), {
       description: 'Results of SPF, DKIM, DMARC, ARC and reverse DNS, and `details`.',
     }),
   ),
-  error_message: TextOrNull('Why it could not be parsed, or why the webhook of its route failed.'),
-  webhook_delivered_at: TimeOrNull('When the webhook of its route accepted it.'),
-  created_at: Timestamp({ description: 'When it was processed, shortly after it was received.' }),
-  updated_at: Timestamp({ description: 'When it last changed.' }),
+  error_message: S.TextOrNull('Why it could not be parsed, or why the webhook of its route failed.'),
+  webhook_delivered_at: S.TimeOrNull('When the webhook of its route accepted it.'),
+  created_at: S.Timestamp({ description: 'When it was processed, shortly after it was received.' }),
+  updated_at: S.Timestamp({ description: 'When it last changed.' }),
 })
 export type InboundRecord = Static<typeof InboundRecord>
 
 export const InboundDetail = Type.Object({
   ...InboundRecord.properties,
-  content: extra(ContentState),
-  text_body: TextOrNull(
+  content: S.extra(ContentState),
+  text_body: S.TextOrNull(
     'Plain text as sent, never derived from the HTML. Truncated after 2 MiB; the complete text is then an attachment.',
   ),
-  html_body: TextOrNull('HTML from an untrusted sender: sanitise it before you show it. Truncated like text_body.'),
-  raw_headers: Nullable(Type.Record(Type.String(), Type.Unknown()), {
+  html_body: S.TextOrNull('HTML from an untrusted sender: sanitise it before you show it. Truncated like text_body.'),
+  raw_headers: S.Nullable(Type.Record(Type.String(), Type.Unknown()), {
     description: 'Header fields by lower-case name: a string each, or an array of strings for repeated fields.',
   }),
 })
@@ -160,10 +148,10 @@ const { text_body, html_body, content, source_ip, mail_from, rcpt_to, message_id
   InboundDetail.properties
 
 export const INBOUND_PAYLOAD_FIELDS = {
-  inbound_email_id: Uuid({ description: 'Id of the inbound email; the same at every repetition of this request.' }),
-  domain: Text('Your domain that received it.'),
-  from: Text('From header, which anybody can write; without one, the envelope sender.'),
-  to: Text('To header; without one, the envelope recipients.'),
+  inbound_email_id: S.Uuid({ description: 'Id of the inbound email; the same at every repetition of this request.' }),
+  domain: S.Text('Your domain that received it.'),
+  from: S.Text('From header, which anybody can write; without one, the envelope sender.'),
+  to: S.Text('To header; without one, the envelope recipients.'),
   subject,
   text_body,
   html_body,
@@ -172,7 +160,7 @@ export const INBOUND_PAYLOAD_FIELDS = {
   attachments: Type.Array(
     Type.Object({
       ...InboundAttachment.properties,
-      url: Text('URL of its content, for requests with an API key.'),
+      url: S.Text('URL of its content, for requests with an API key.'),
     }),
     { description: 'Attachments without their content.' },
   ),
@@ -182,7 +170,7 @@ export const INBOUND_PAYLOAD_FIELDS = {
   mail_from,
   rcpt_to,
   route_id,
-  error_message: Type.Optional(TextOrNull('Why the message could not be parsed; absent otherwise.')),
+  error_message: Type.Optional(S.TextOrNull('Why the message could not be parsed; absent otherwise.')),
 }
 
 /** The fields of `email.inbound` beyond the common ones; undefined: the account has no such inbound email. */

@@ -6,32 +6,22 @@ import { authenticated, operatorRoute } from '#features/core/app/http.ts'
 import { recordView, toServiceActor } from '#features/core/audit-logs/view-log.ts'
 import type { Destination } from '#features/receiving/received/message.ts'
 import { dataBody, pageBody } from '#platform/http/envelope.ts'
-import {
-  Bytes,
-  DataBody,
-  PageBody,
-  PageQuery,
-  parsePage,
-  Text,
-  TextOrNull,
-  Timestamp,
-  Uuid,
-} from '#platform/http/schemas.ts'
+import * as S from '#platform/http/schemas.ts'
 import { toWire } from '#platform/http/wire.ts'
 import type { Parser } from './parser.ts'
 import { countQueueEntries, isSuspect, listQueueEntries, type QueueEntry } from './queue.ts'
 import { listUnparsed, retryUnparsed, START_POSITION, type UnparsedCursor, UnparsedMessage } from './retry.ts'
 
 const ReceivedEntry = Type.Object({
-  id: Text('Id of the entry.'),
-  mail_from: Text('Sender of the envelope; empty for the null reverse-path.'),
+  id: S.Text('Id of the entry.'),
+  mail_from: S.Text('Sender of the envelope; empty for the null reverse-path.'),
   rcpt_to: Type.Array(Type.String(), { description: 'Recipients of the envelope; the first 20.' }),
-  source_ip: Text('Address from which it came.'),
-  size_bytes: Bytes('Size of the message'),
+  source_ip: S.Text('Address from which it came.'),
+  size_bytes: S.Bytes('Size of the message'),
   is_suspect: Type.Boolean({
     description: 'Whether the process ended with it in progress: it is then processed alone.',
   }),
-  received_at: Timestamp({ description: 'When it arrived.' }),
+  received_at: S.Timestamp({ description: 'When it arrived.' }),
 })
 
 const UnparsedQuery = Type.Object({
@@ -40,8 +30,8 @@ const UnparsedQuery = Type.Object({
   ),
 })
 const RetryResult = Type.Object({
-  id: Uuid({ description: 'Id of the message.' }),
-  parse_error: TextOrNull('Why it still cannot be parsed; null: it was parsed.'),
+  id: S.Uuid({ description: 'Id of the message.' }),
+  parse_error: S.TextOrNull('Why it still cannot be parsed; null: it was parsed.'),
 })
 
 /** A message has at most a few hundred recipients. */
@@ -65,15 +55,15 @@ export const operatorReceivedRoutes = (app: App, { parser }: { readonly parser: 
       '/',
       async ({ actor, query }) => {
         await recordView(app, actor, { name: 'received' })
-        const page = parsePage(query)
+        const page = S.parsePage(query)
         return pageBody(listQueueEntries(app.db, page).map(toReceivedEntry), {
           ...page,
           total: countQueueEntries(app.db),
         })
       },
       {
-        query: PageQuery,
-        response: PageBody(ReceivedEntry),
+        query: S.PageQuery,
+        response: S.PageBody(ReceivedEntry),
         detail: operatorRoute('List received mail that is not processed yet', 'Oldest first.'),
       },
     )
@@ -91,7 +81,7 @@ export const operatorReceivedRoutes = (app: App, { parser }: { readonly parser: 
         query: UnparsedQuery,
         response: Type.Object({
           data: Type.Array(UnparsedMessage),
-          next_after: TextOrNull('Value of `after` for the next page; null: the last.'),
+          next_after: S.TextOrNull('Value of `after` for the next page; null: the last.'),
         }),
         detail: operatorRoute(
           'List received mail that could not be parsed',
@@ -106,8 +96,8 @@ export const operatorReceivedRoutes = (app: App, { parser }: { readonly parser: 
         return dataBody({ id: params.id.toLowerCase(), parse_error: problem ?? null })
       },
       {
-        params: Type.Object({ id: Text('Id of the message.') }),
-        response: DataBody(RetryResult),
+        params: Type.Object({ id: S.Text('Id of the message.') }),
+        response: S.DataBody(RetryResult),
         detail: operatorRoute(
           'Parse a received message again',
           'Stores its content; its events are not emitted again.',

@@ -8,21 +8,7 @@ import { recordView, toServiceActor } from '#features/core/audit-logs/view-log.t
 import { accountOfLane } from '#features/sending/queue/lanes.ts'
 import { notFound } from '#platform/errors.ts'
 import { dataBody, isoTime, pageBody } from '#platform/http/envelope.ts'
-import {
-  Count,
-  DataBody,
-  Nullable,
-  NullablePart,
-  PAGE_FIELDS,
-  PageBody,
-  PageQuery,
-  Part,
-  parsePage,
-  StringEnum,
-  Text,
-  TextOrNull,
-  Timestamp,
-} from '#platform/http/schemas.ts'
+import * as S from '#platform/http/schemas.ts'
 import { toWire } from '#platform/http/wire.ts'
 import { days, hours, seconds } from '#platform/units.ts'
 import { NO_COUNTS } from '../providers/limits.ts'
@@ -33,71 +19,73 @@ import type { DeliveryScheduler } from '../schedule/scheduler.ts'
 import { adviseOnAttempt } from './explain.ts'
 
 const ProviderQuery = Type.Object({
-  ...PAGE_FIELDS,
-  used: Type.Optional(StringEnum(['true', 'false'], { description: 'true: only those to which something was sent.' })),
+  ...S.PAGE_FIELDS,
+  used: Type.Optional(
+    S.StringEnum(['true', 'false'], { description: 'true: only those to which something was sent.' }),
+  ),
 })
 
 const traffic = (description: string) =>
-  Part(description, {
-    attempted: Count('Attempts.'),
-    accepted: Count('Messages that it accepted.'),
-    deferred: Count('Attempts that will be made again.'),
-    refused: Count('Messages that it rejected permanently.'),
+  S.Part(description, {
+    attempted: S.Count('Attempts.'),
+    accepted: S.Count('Messages that it accepted.'),
+    deferred: S.Count('Attempts that will be made again.'),
+    refused: S.Count('Messages that it rejected permanently.'),
   })
-const Limits = Part('The limits of the provider.', {
-  connections: Count('Connections at the same time.'),
-  messages_per_connection: Count('Messages over one connection.'),
-  connection_age_seconds: Count('How long a connection is used at most.'),
-  idle_seconds: Count('How long a connection waits for the next message.'),
-  per_second: Count('Messages in any second; 0: no limit.'),
-  per_minute: Count('Messages in any minute; 0: no limit.'),
-  tls: Text('opportunistic or required.'),
-  route: Text('direct or smarthost.'),
-  figures_from: Text('Where the figures are published.'),
+const Limits = S.Part('The limits of the provider.', {
+  connections: S.Count('Connections at the same time.'),
+  messages_per_connection: S.Count('Messages over one connection.'),
+  connection_age_seconds: S.Count('How long a connection is used at most.'),
+  idle_seconds: S.Count('How long a connection waits for the next message.'),
+  per_second: S.Count('Messages in any second; 0: no limit.'),
+  per_minute: S.Count('Messages in any minute; 0: no limit.'),
+  tls: S.Text('opportunistic or required.'),
+  route: S.Text('direct or smarthost.'),
+  figures_from: S.Text('Where the figures are published.'),
 })
 const Suspension = Type.Object({
-  rule: Text('Rule of the reply that began it.'),
-  reason: Text('The reply.'),
-  since: Timestamp({ description: 'When it began.' }),
-  until: Timestamp({ description: 'When the next message is tried.' }),
-  failures: Count('Rejections in a row.'),
+  rule: S.Text('Rule of the reply that began it.'),
+  reason: S.Text('The reply.'),
+  since: S.Timestamp({ description: 'When it began.' }),
+  until: S.Timestamp({ description: 'When the next message is tried.' }),
+  failures: S.Count('Rejections in a row.'),
 })
 const ServerProvider = Type.Object({
-  provider: Text('Name in the list of providers, or the mail hosts of a site without an entry.'),
-  source: TextOrNull('Our outgoing address; null: the system chooses it, or nothing was sent yet.'),
+  provider: S.Text('Name in the list of providers, or the mail hosts of a site without an entry.'),
+  source: S.TextOrNull('Our outgoing address; null: the system chooses it, or nothing was sent yet.'),
   is_listed: Type.Boolean({ description: 'Whether it has an entry in the list of providers.' }),
   limits: Limits,
   rate_factor: Type.Number({
     description: 'Fraction of the limits in use; replies lower it, accepted mail raises it.',
   }),
-  rate_per_minute: Nullable(Type.Number(), { description: 'Messages a minute in use; null: no limit.' }),
-  suspension: Nullable(Suspension, { description: 'Why nothing is sent; null: not suspended.' }),
-  warm_up: NullablePart('The daily budget while our address is new to the provider; null: it is not.', {
-    budget: Count('Messages that the provider gets on this day (UTC).'),
-    used: Count('Messages that it has had, or that are in delivery.'),
-    next_day_at: Timestamp({ description: 'When the next day begins.' }),
+  rate_per_minute: S.Nullable(Type.Number(), { description: 'Messages a minute in use; null: no limit.' }),
+  suspension: S.Nullable(Suspension, { description: 'Why nothing is sent; null: not suspended.' }),
+  warm_up: S.NullablePart('The daily budget while our address is new to the provider; null: it is not.', {
+    budget: S.Count('Messages that the provider gets on this day (UTC).'),
+    used: S.Count('Messages that it has had, or that are in delivery.'),
+    next_day_at: S.Timestamp({ description: 'When the next day begins.' }),
   }),
-  in_delivery: Count('Messages in delivery.'),
-  waiting_lanes: Count('Destinations whose mail waits for the provider; each account has its own.'),
+  in_delivery: S.Count('Messages in delivery.'),
+  waiting_lanes: S.Count('Destinations whose mail waits for the provider; each account has its own.'),
   last_hour: traffic('The last hour, since the start of the service.'),
   last_day: traffic('The last day, since the start of the service.'),
 })
 type ServerProvider = Static<typeof ServerProvider>
 const ProviderResumeResult = Type.Object({
-  provider: Text('Name of the provider.'),
-  resumed: Count('Suspensions and lowered rates that were lifted.'),
+  provider: S.Text('Name of the provider.'),
+  resumed: S.Count('Suspensions and lowered rates that were lifted.'),
 })
 
 const DeliveryAlert = Type.Object({
-  provider: Text('Name in the list of providers, or the mail hosts of a site without an entry.'),
-  source: TextOrNull('Our outgoing address; null: it is not known.'),
-  rule: Text('Rule of the reply.'),
-  category: Text('reputation or authentication, or another category of bounces.'),
-  reply: Text('The last reply.'),
-  count: Count('Attempts that ended with such a reply.'),
-  first_at: Timestamp({ description: 'When the first one came.' }),
-  last_at: Timestamp({ description: 'When the last one came.' }),
-  advice: Text('What to do.'),
+  provider: S.Text('Name in the list of providers, or the mail hosts of a site without an entry.'),
+  source: S.TextOrNull('Our outgoing address; null: it is not known.'),
+  rule: S.Text('Rule of the reply.'),
+  category: S.Text('reputation or authentication, or another category of bounces.'),
+  reply: S.Text('The last reply.'),
+  count: S.Count('Attempts that ended with such a reply.'),
+  first_at: S.Timestamp({ description: 'When the first one came.' }),
+  last_at: S.Timestamp({ description: 'When the last one came.' }),
+  advice: S.Text('What to do.'),
 })
 export type DeliveryAlert = Static<typeof DeliveryAlert>
 
@@ -112,14 +100,14 @@ export const operatorProviderRoutes = (
       '/providers',
       async ({ actor, query }) => {
         await recordView(app, actor, { name: 'providers' })
-        const page = parsePage(query)
+        const page = S.parsePage(query)
         const { used, all, views } = listProviders(app, scheduler())
         const total = query.used === 'true' ? used : all
         return pageBody(views(page.offset, Math.min(page.offset + page.limit, total)), { ...page, total })
       },
       {
         query: ProviderQuery,
-        response: PageBody(ServerProvider),
+        response: S.PageBody(ServerProvider),
         detail: operatorRoute(
           'List receiving providers',
           'By provider and outgoing address: limits, rates, suspensions and figures. Suspended ones first, then slowed ones, then those in use.',
@@ -130,13 +118,13 @@ export const operatorProviderRoutes = (
       '/alerts',
       async ({ actor, query }) => {
         await recordView(app, actor, { name: 'providers' })
-        const page = parsePage(query)
+        const page = S.parsePage(query)
         const alerts = listAlerts(scheduler())
         return pageBody(alerts.slice(page.offset, page.offset + page.limit), { ...page, total: alerts.length })
       },
       {
-        query: PageQuery,
-        response: PageBody(DeliveryAlert),
+        query: S.PageQuery,
+        response: S.PageBody(DeliveryAlert),
         detail: operatorRoute(
           'List delivery alerts',
           'Replies that blame our addresses or set-up (block lists, reputation, authentication), by provider, outgoing address and rule: the last day, since the start of the service, the newest first. The mail is retried.',
@@ -151,7 +139,7 @@ export const operatorProviderRoutes = (
       },
       {
         params: Type.Object({ name: Type.String({ maxLength: 300, description: 'Name of the provider.' }) }),
-        response: DataBody(ProviderResumeResult),
+        response: S.DataBody(ProviderResumeResult),
         detail: operatorRoute(
           'Lift the suspension of a provider',
           'Also restores a lowered rate. Mail that is due is tried at once; if the provider rejects it again, the suspension begins again.',

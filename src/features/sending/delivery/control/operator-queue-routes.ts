@@ -10,22 +10,7 @@ import type { OpenLane } from '#features/sending/queue/queue.ts'
 import { QUEUE_RULE_KINDS } from '#features/sending/queue/queue-rules.ts'
 import type { RowKey } from '#platform/db/row-window.ts'
 import { dataBody, isoTime, pageBody } from '#platform/http/envelope.ts'
-import {
-  Count,
-  DataBody,
-  Filter,
-  MAX_FILTER_LENGTH,
-  Nullable,
-  PAGE_FIELDS,
-  PageBody,
-  parsePage,
-  StrictObject,
-  StringEnum,
-  Text,
-  TextOrNull,
-  Timestamp,
-  Uuid,
-} from '#platform/http/schemas.ts'
+import * as S from '#platform/http/schemas.ts'
 import { formatUuid } from '#platform/ids.ts'
 import type { DeliveryScheduler } from '../schedule/scheduler.ts'
 import {
@@ -44,103 +29,105 @@ import { countSelected } from './queue-control.ts'
 import { compareLanes, describeLanes, findProviderHolds, getLaneReader, listLaneRecipients } from './queue-view.ts'
 
 const QueueQuery = Type.Object({
-  ...PAGE_FIELDS,
-  account_id: Filter('Only mail of the account with this id.'),
-  domain: Filter('Only mail to this domain.'),
+  ...S.PAGE_FIELDS,
+  account_id: S.Filter('Only mail of the account with this id.'),
+  domain: S.Filter('Only mail to this domain.'),
 })
 const QueueLane = Type.Object({
-  lane: Text('Name of the lane: the mail of one account to one domain; broadcasts have their own.'),
-  account_id: Nullable(Uuid(), { description: 'Id of the account; null: it is deleted.' }),
-  account: TextOrNull('Name of the account; null: it is deleted.'),
-  domain: Text(
+  lane: S.Text('Name of the lane: the mail of one account to one domain; broadcasts have their own.'),
+  account_id: S.Nullable(S.Uuid(), { description: 'Id of the account; null: it is deleted.' }),
+  account: S.TextOrNull('Name of the account; null: it is deleted.'),
+  domain: S.Text(
     'Domain of the recipients; `sandbox` for mail that is only captured, `simulator` for mail to the simulator.',
   ),
-  label: Text('The lane for people: its domain, and its account and kind of mail in brackets.'),
+  label: S.Text('The lane for people: its domain, and its account and kind of mail in brackets.'),
   is_broadcast: Type.Boolean({ description: 'Whether it is mail of broadcasts, which yields to other mail.' }),
-  waiting: Count('Number of recipients.'),
-  first_due_at: Timestamp({ description: 'When the earliest is due.' }),
-  reason: Text('Why it waits.'),
+  waiting: S.Count('Number of recipients.'),
+  first_due_at: S.Timestamp({ description: 'When the earliest is due.' }),
+  reason: S.Text('Why it waits.'),
 })
 
 const SELECTOR_FIELDS = {
-  domain: Filter(
+  domain: S.Filter(
     'Mail to this domain; `sandbox` for mail that is only captured, `simulator` for mail to the simulator.',
   ),
-  provider: Filter('Mail to the domains of this provider, by their MX hosts: a name of `GET /v1/operator/providers`.'),
-  account_id: Filter('Mail of the account with this id.'),
-  email_id: Filter('This email; without `domain`, `provider` and `account_id`.'),
+  provider: S.Filter(
+    'Mail to the domains of this provider, by their MX hosts: a name of `GET /v1/operator/providers`.',
+  ),
+  account_id: S.Filter('Mail of the account with this id.'),
+  email_id: S.Filter('This email; without `domain`, `provider` and `account_id`.'),
 }
-const REASON_FIELD = { reason: Filter(`Why, at most ${MAX_QUEUE_REASON_LENGTH} characters.`) }
-export const CURSOR_FIELD = { cursor: Type.Optional(Text('`next_cursor` of the response before, to continue.')) }
-const QueueSelector = StrictObject(SELECTOR_FIELDS)
-const QueueHoldRequest = StrictObject({ ...SELECTOR_FIELDS, ...REASON_FIELD })
-const QueueRedirectRequest = StrictObject({
+const REASON_FIELD = { reason: S.Filter(`Why, at most ${MAX_QUEUE_REASON_LENGTH} characters.`) }
+export const CURSOR_FIELD = { cursor: Type.Optional(S.Text('`next_cursor` of the response before, to continue.')) }
+const QueueSelector = S.StrictObject(SELECTOR_FIELDS)
+const QueueHoldRequest = S.StrictObject({ ...SELECTOR_FIELDS, ...REASON_FIELD })
+const QueueRedirectRequest = S.StrictObject({
   ...SELECTOR_FIELDS,
   ...REASON_FIELD,
   to: Type.String({
-    maxLength: MAX_FILTER_LENGTH,
+    maxLength: S.MAX_FILTER_LENGTH,
     description: '`example.com` (its MX hosts), `[mx.example.com]` or an IP address, each with `:PORT` or without.',
   }),
 })
-const QueueReleaseRequest = StrictObject({
+const QueueReleaseRequest = S.StrictObject({
   ...SELECTOR_FIELDS,
-  kind: Type.Optional(StringEnum(QUEUE_RULE_KINDS, { description: 'Only holds or only redirects; default: both.' })),
+  kind: Type.Optional(S.StringEnum(QUEUE_RULE_KINDS, { description: 'Only holds or only redirects; default: both.' })),
 })
-const QueueChangeRequest = StrictObject({ ...SELECTOR_FIELDS, ...CURSOR_FIELD })
-const QueueBounceRequest = StrictObject({
+const QueueChangeRequest = S.StrictObject({ ...SELECTOR_FIELDS, ...CURSOR_FIELD })
+const QueueBounceRequest = S.StrictObject({
   ...SELECTOR_FIELDS,
   ...CURSOR_FIELD,
   reason: Type.String({
-    maxLength: MAX_FILTER_LENGTH,
+    maxLength: S.MAX_FILTER_LENGTH,
     description: `Why, 1 to ${MAX_QUEUE_REASON_LENGTH} characters; the senders read it.`,
   }),
 })
 const HeldMailRelease = Type.Object({
-  released: Count('Recipients that are due again; those whose content is still missing are held again.'),
+  released: S.Count('Recipients that are due again; those whose content is still missing are held again.'),
 })
 const QueueSelection = Type.Object({
-  waiting: Count('Recipients that wait for an attempt.'),
-  in_delivery: Count('Recipients in delivery, which no action changes.'),
+  waiting: S.Count('Recipients that wait for an attempt.'),
+  in_delivery: S.Count('Recipients in delivery, which no action changes.'),
 })
 const QueueChange = Type.Object({
-  changed: Count('Recipients that were changed.'),
-  in_delivery: Count('Recipients that were left alone, because they were in delivery.'),
-  held: Count('Recipients that were left alone, because an operator holds them.'),
+  changed: S.Count('Recipients that were changed.'),
+  in_delivery: S.Count('Recipients that were left alone, because they were in delivery.'),
+  held: S.Count('Recipients that were left alone, because an operator holds them.'),
   suspended: Type.Array(Type.String(), {
     description:
       'Suspended providers of the mail that is retried: it waits for their probes, until they are resumed. Empty for other actions.',
   }),
-  next_cursor: TextOrNull('There is more: repeat the request with this `cursor`. Null: all was examined.'),
+  next_cursor: S.TextOrNull('There is more: repeat the request with this `cursor`. Null: all was examined.'),
 })
 const QueueRuleRecord = Type.Object({
-  id: Text('Id of the hold or redirect.'),
-  kind: StringEnum(QUEUE_RULE_KINDS, { description: 'hold or redirect.' }),
-  domain: TextOrNull('Domain of the recipients; null: any.'),
-  provider: TextOrNull('Provider of the domain of the recipients; null: any.'),
-  account_id: Nullable(Uuid(), { description: 'Id of the account; null: any, or it is deleted.' }),
-  account: TextOrNull('Name of the account; null: any, or it is deleted.'),
-  email_id: Nullable(Uuid(), { description: 'Id of the email; null: not one email.' }),
-  to: TextOrNull('Where redirected mail goes; null: it is held.'),
-  reason: Text('Why, in the words of the operator; may be empty.'),
-  created_by: Text('`cli`, or the id of the user.'),
-  created_at: Timestamp({ description: 'Since when.' }),
+  id: S.Text('Id of the hold or redirect.'),
+  kind: S.StringEnum(QUEUE_RULE_KINDS, { description: 'hold or redirect.' }),
+  domain: S.TextOrNull('Domain of the recipients; null: any.'),
+  provider: S.TextOrNull('Provider of the domain of the recipients; null: any.'),
+  account_id: S.Nullable(S.Uuid(), { description: 'Id of the account; null: any, or it is deleted.' }),
+  account: S.TextOrNull('Name of the account; null: any, or it is deleted.'),
+  email_id: S.Nullable(S.Uuid(), { description: 'Id of the email; null: not one email.' }),
+  to: S.TextOrNull('Where redirected mail goes; null: it is held.'),
+  reason: S.Text('Why, in the words of the operator; may be empty.'),
+  created_by: S.Text('`cli`, or the id of the user.'),
+  created_at: S.Timestamp({ description: 'Since when.' }),
 })
 
 const QueueRecipientQuery = Type.Object({
-  lane: Type.String({ maxLength: MAX_FILTER_LENGTH, description: 'Name of a lane, as in the queue.' }),
+  lane: Type.String({ maxLength: S.MAX_FILTER_LENGTH, description: 'Name of a lane, as in the queue.' }),
 })
 const QueueRecipient = Type.Object({
-  email_id: Uuid({ description: 'Id of the email.' }),
-  account: Text('Name of the account.'),
-  lane: Text('Name of the lane.'),
-  recipient: Text('Address of the recipient.'),
-  status: Text('Status of the recipient.'),
-  attempts: Count('Number of attempts so far.'),
-  next_at: Timestamp({ description: 'When the next attempt is due.' }),
-  waits_for: Nullable(StringEnum(['hold', 'fence']), {
+  email_id: S.Uuid({ description: 'Id of the email.' }),
+  account: S.Text('Name of the account.'),
+  lane: S.Text('Name of the lane.'),
+  recipient: S.Text('Address of the recipient.'),
+  status: S.Text('Status of the recipient.'),
+  attempts: S.Count('Number of attempts so far.'),
+  next_at: S.Timestamp({ description: 'When the next attempt is due.' }),
+  waits_for: S.Nullable(S.StringEnum(['hold', 'fence']), {
     description: 'What an operator must end before that: a hold, or the fence of restored data; null: neither.',
   }),
-  last_error: TextOrNull('Why the last attempt failed; null: it has not failed.'),
+  last_error: S.TextOrNull('Why the last attempt failed; null: it has not failed.'),
 })
 
 const MAX_RECIPIENTS = 50
@@ -164,7 +151,7 @@ export const operatorQueueRoutes = (
       '/',
       async ({ actor, query }) => {
         await recordView(app, actor, { name: 'queue' })
-        const page = parsePage(query)
+        const page = S.parsePage(query)
         // Who runs a command may just have changed the queue.
         if (actor.type === 'operator' && !page.after) readLanes.forget()
         const found = filterLanes(app, await readLanes(), query)
@@ -180,7 +167,7 @@ export const operatorQueueRoutes = (
       },
       {
         query: QueueQuery,
-        response: PageBody(QueueLane),
+        response: S.PageBody(QueueLane),
         detail: operatorRoute(
           'List what waits for delivery',
           'By destination and account, the earliest first, with the reason. May be some seconds old.',
@@ -197,7 +184,7 @@ export const operatorQueueRoutes = (
       },
       {
         query: QueueRecipientQuery,
-        response: DataBody(Type.Array(QueueRecipient)),
+        response: S.DataBody(Type.Array(QueueRecipient)),
         detail: operatorRoute(
           'List the recipients of a lane',
           `The ${MAX_RECIPIENTS} whose next attempt is due first.`,
@@ -211,7 +198,7 @@ export const operatorQueueRoutes = (
         return dataBody(readRules(app))
       },
       {
-        response: DataBody(Type.Array(QueueRuleRecord)),
+        response: S.DataBody(Type.Array(QueueRuleRecord)),
         detail: operatorRoute('List holds and redirects', 'Oldest first.'),
       },
     )
@@ -223,7 +210,7 @@ export const operatorQueueRoutes = (
       },
       {
         query: QueueSelector,
-        response: DataBody(QueueSelection),
+        response: S.DataBody(QueueSelection),
         detail: operatorRoute('Count the mail that an action would change', undefined, { 404: NOT_FOUND }),
       },
     )
@@ -235,7 +222,7 @@ export const operatorQueueRoutes = (
       },
       {
         body: QueueHoldRequest,
-        response: DataBody(QueueSelection),
+        response: S.DataBody(QueueSelection),
         detail: operatorRoute(
           'Hold mail',
           'What matches waits until it is released, also what comes later; it does not expire. The response counts what matches now; mail in delivery is left alone.',
@@ -251,7 +238,7 @@ export const operatorQueueRoutes = (
       },
       {
         body: QueueRedirectRequest,
-        response: DataBody(QueueSelection),
+        response: S.DataBody(QueueSelection),
         detail: operatorRoute(
           'Redirect mail to another host',
           'What matches goes to this destination instead of its MX hosts, also what comes later, until it is released. Retry it if it waits for another attempt.',
@@ -265,7 +252,7 @@ export const operatorQueueRoutes = (
         dataBody(await releaseMail(app, toServiceActor(actor), parseSelector(app, body), body.kind)),
       {
         body: QueueReleaseRequest,
-        response: DataBody(Type.Array(QueueRuleRecord)),
+        response: S.DataBody(Type.Array(QueueRuleRecord)),
         detail: operatorRoute(
           'End holds and redirects',
           'Those that name at least what the request names; the response has them. Their mail is due again.',
@@ -274,7 +261,7 @@ export const operatorQueueRoutes = (
       },
     )
     .post('/release-without-content', async ({ actor }) => dataBody(await releaseContent(app, toServiceActor(actor))), {
-      response: DataBody(HeldMailRelease),
+      response: S.DataBody(HeldMailRelease),
       detail: operatorRoute(
         'Release mail that waits for missing content',
         'After that content has been restored; the service also looks every hour.',
@@ -282,7 +269,7 @@ export const operatorQueueRoutes = (
     })
     .post('/retry', ({ actor, body }) => change(actor, 'retry', body), {
       body: QueueChangeRequest,
-      response: DataBody(QueueChange),
+      response: S.DataBody(QueueChange),
       detail: operatorRoute(
         'Retry mail now',
         'Makes mail due that waits for another attempt, except held and scheduled mail, and ends the backoff of its mail hosts. A suspended provider stays suspended.',
@@ -291,7 +278,7 @@ export const operatorQueueRoutes = (
     })
     .post('/bounce', ({ actor, body }) => change(actor, 'bounce', body, parseReason(body.reason, true)), {
       body: QueueBounceRequest,
-      response: DataBody(QueueChange),
+      response: S.DataBody(QueueChange),
       detail: operatorRoute(
         'Bounce mail',
         'Ends what waits as soft bounces of the category `expired`, with events and dead letters. Mail in delivery is left alone.',
@@ -300,7 +287,7 @@ export const operatorQueueRoutes = (
     })
     .post('/drop', ({ actor, body }) => change(actor, 'drop', body), {
       body: QueueChangeRequest,
-      response: DataBody(QueueChange),
+      response: S.DataBody(QueueChange),
       detail: operatorRoute(
         'Drop mail',
         'Cancels what waits: no bounce and no dead letter, but an event with the reason `dropped_by_operator`; the quota is given back. A recipient of several, or of a broadcast, is rejected instead. Mail in delivery is left alone.',

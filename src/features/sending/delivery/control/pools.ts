@@ -11,34 +11,26 @@ import { findStreamId, listStreamPools, setStreamPool } from '#features/setup/st
 import type { Tx } from '#platform/db/commit.ts'
 import { invalid, notFound } from '#platform/errors.ts'
 import { dataBody } from '#platform/http/envelope.ts'
-import {
-  DataBody,
-  Filter,
-  MAX_FILTER_LENGTH,
-  Nullable,
-  StrictObject,
-  Text,
-  TextOrNull,
-} from '#platform/http/schemas.ts'
+import * as S from '#platform/http/schemas.ts'
 import { formatUuid } from '#platform/ids.ts'
 import { parseOutboundSource } from '#platform/settings/outbound-source.ts'
 import { wakeSelected } from './queue-control.ts'
 
 export const POOL_FIELDS = {
-  pool: TextOrNull(
+  pool: S.TextOrNull(
     'Pool of outgoing addresses of its mail; null: that of its parent, else the addresses without a pool.',
   ),
-  stream_pools: Type.Array(Type.Object({ stream: Text('Slug of the stream.'), pool: Text('Its pool.') }), {
+  stream_pools: Type.Array(Type.Object({ stream: S.Text('Slug of the stream.'), pool: S.Text('Its pool.') }), {
     description: 'The streams with a pool of their own.',
   }),
 }
 export const AccountPools = Type.Object(POOL_FIELDS)
 export type AccountPools = Static<typeof AccountPools>
-const PoolRequest = StrictObject({
-  pool: Nullable(Type.String({ maxLength: MAX_FILTER_LENGTH }), {
+const PoolRequest = S.StrictObject({
+  pool: S.Nullable(Type.String({ maxLength: S.MAX_FILTER_LENGTH }), {
     description: 'Name of a pool in TASSIS_OUTBOUND_IPS; null: none.',
   }),
-  stream: Filter('Slug of a stream: only its mail.'),
+  stream: S.Filter('Slug of a stream: only its mail.'),
 })
 
 export const operatorPoolRoutes = (app: App) =>
@@ -52,7 +44,7 @@ export const operatorPoolRoutes = (app: App) =>
     {
       params: Type.Object({ id: Type.String({ description: 'Id of the account.' }) }),
       body: PoolRequest,
-      response: DataBody(AccountPools),
+      response: S.DataBody(AccountPools),
       detail: operatorRoute(
         'Choose the outgoing addresses of an account or stream',
         'Its mail leaves from the addresses of the pool. The pool of a stream wins over that of its account, and holds for mail accepted from then on; a sub-account without a pool has that of its parent.',

@@ -3,23 +3,7 @@ import { type Static, Type } from '@sinclair/typebox'
 import { deriveEventUuid } from '#features/core/events/record.ts'
 import type { KeyRing } from '#platform/crypto/crypto.ts'
 import { isoTimeOrNull } from '#platform/http/envelope.ts'
-import {
-  Count,
-  CountOrNull,
-  extra,
-  Nullable,
-  OptionalNullable,
-  PAGE_FIELDS,
-  Part,
-  StrictObject,
-  StringEnum,
-  Text,
-  TextOrNull,
-  TimeOrNull,
-  Timestamp,
-  Uuid,
-  UuidOrNull,
-} from '#platform/http/schemas.ts'
+import * as S from '#platform/http/schemas.ts'
 import { toWire } from '#platform/http/wire.ts'
 import { formatUuid } from '#platform/ids.ts'
 import { DELIVERY_STATUSES, TEST_EVENT, WEBHOOK_EVENTS } from '../event-names.ts'
@@ -33,21 +17,21 @@ import type { QueuedTest } from './test-event.ts'
 const MAX_EVENT_NAMES = 100
 
 const WEBHOOK_FIELDS = {
-  id: Uuid({ description: 'Id of the webhook.' }),
-  account_id: Uuid({ description: 'Account it belongs to.' }),
-  url: Text('Where events are posted.'),
-  description: extra(TextOrNull('What you call it; null: nothing.')),
+  id: S.Uuid({ description: 'Id of the webhook.' }),
+  account_id: S.Uuid({ description: 'Account it belongs to.' }),
+  url: S.Text('Where events are posted.'),
+  description: S.extra(S.TextOrNull('What you call it; null: nothing.')),
   events: Type.Array(Type.String(), { description: 'Names of the events that it gets.' }),
-  format: extra(StringEnum(PAYLOAD_FORMATS, { description: `Form of the payloads. ${FORMAT_NOTE}` })),
+  format: S.extra(S.StringEnum(PAYLOAD_FORMATS, { description: `Form of the payloads. ${FORMAT_NOTE}` })),
   is_active: Type.Boolean({ description: 'Whether anything is posted.' }),
-  failure_count: Count('Consecutive failed attempts; the tenth deactivates it.'),
-  failing_since: extra(TimeOrNull('When the first of these failed attempts was made; null: there is none.')),
-  last_failure_at: TimeOrNull('When the last failed attempt was made.'),
-  last_failure_reason: TextOrNull('Why it failed, or that failures deactivated the webhook.'),
-  last_success_at: TimeOrNull('When the last attempt with a 2xx response was made.'),
-  secret_rotated_at: extra(TimeOrNull('When its signing secret was last replaced; null: never.')),
-  created_at: Timestamp({ description: 'When it was created.' }),
-  updated_at: Timestamp({ description: 'When it was last changed.' }),
+  failure_count: S.Count('Consecutive failed attempts; the tenth deactivates it.'),
+  failing_since: S.extra(S.TimeOrNull('When the first of these failed attempts was made; null: there is none.')),
+  last_failure_at: S.TimeOrNull('When the last failed attempt was made.'),
+  last_failure_reason: S.TextOrNull('Why it failed, or that failures deactivated the webhook.'),
+  last_success_at: S.TimeOrNull('When the last attempt with a 2xx response was made.'),
+  secret_rotated_at: S.extra(S.TimeOrNull('When its signing secret was last replaced; null: never.')),
+  created_at: S.Timestamp({ description: 'When it was created.' }),
+  updated_at: S.Timestamp({ description: 'When it was last changed.' }),
 }
 
 export const WebhookRecord = Type.Object(WEBHOOK_FIELDS)
@@ -55,7 +39,7 @@ export type WebhookRecord = Static<typeof WebhookRecord>
 
 export const CreatedWebhook = Type.Object({
   ...WEBHOOK_FIELDS,
-  secret: Text('Signing secret. Shown only now.'),
+  secret: S.Text('Signing secret. Shown only now.'),
 })
 export type CreatedWebhook = Static<typeof CreatedWebhook>
 
@@ -70,14 +54,14 @@ const events = (more = {}) =>
 
 const MAX_DESCRIPTION_LENGTH = 200
 const description = (text: string) =>
-  OptionalNullable(Type.String({ maxLength: MAX_DESCRIPTION_LENGTH }), { description: text })
+  S.OptionalNullable(Type.String({ maxLength: MAX_DESCRIPTION_LENGTH }), { description: text })
 
 const format = (omitted: string) =>
   Type.Optional(
-    StringEnum(PAYLOAD_FORMATS, { description: `Form of the payloads; default: ${omitted}. ${FORMAT_NOTE}` }),
+    S.StringEnum(PAYLOAD_FORMATS, { description: `Form of the payloads; default: ${omitted}. ${FORMAT_NOTE}` }),
   )
 
-export const NewWebhook = StrictObject({
+export const NewWebhook = S.StrictObject({
   url: url(),
   events: events(),
   description: description('What you call it.'),
@@ -88,9 +72,9 @@ export const NewWebhook = StrictObject({
 const PUT_HINT = { 'x-missing': 'a PUT sends all of url, events and is_active' }
 
 /** Makes sure that a change overwrites no change of somebody else. */
-const SEEN = Type.Optional(Text('`updated_at` of the webhook as you saw it; 409 when it was changed since then.'))
+const SEEN = Type.Optional(S.Text('`updated_at` of the webhook as you saw it; 409 when it was changed since then.'))
 
-export const WebhookChange = StrictObject({
+export const WebhookChange = S.StrictObject({
   updated_at: SEEN,
   url: url(PUT_HINT),
   events: events(PUT_HINT),
@@ -103,56 +87,56 @@ export const WebhookChange = StrictObject({
 })
 
 export const TestResult = Type.Object({
-  message: Text('What happens now.'),
-  delivery_id: extra(Uuid({ description: 'Id of the delivery, which shows the result.' })),
-  payload: Part('The body that is posted.', {
+  message: S.Text('What happens now.'),
+  delivery_id: S.extra(S.Uuid({ description: 'Id of the delivery, which shows the result.' })),
+  payload: S.Part('The body that is posted.', {
     event: Type.Literal(TEST_EVENT, { description: 'Name of the event.' }),
-    account_id: Uuid({ description: 'Account of the webhook.' }),
-    timestamp: Timestamp({ description: 'When the test was requested.' }),
-    data: Part('What the event carries.', { message: Text('States that this is a test.') }),
+    account_id: S.Uuid({ description: 'Account of the webhook.' }),
+    timestamp: S.Timestamp({ description: 'When the test was requested.' }),
+    data: S.Part('What the event carries.', { message: S.Text('States that this is a test.') }),
   }),
 })
 
 export type TestResult = Static<typeof TestResult>
 
 export const DeliveryQuery = Type.Object({
-  ...PAGE_FIELDS,
-  status: Type.Optional(StringEnum(DELIVERY_STATUSES, { description: 'Only deliveries with this status.' })),
-  event: Type.Optional(StringEnum(HISTORY_EVENTS, { description: 'Only deliveries of this event.' })),
+  ...S.PAGE_FIELDS,
+  status: Type.Optional(S.StringEnum(DELIVERY_STATUSES, { description: 'Only deliveries with this status.' })),
+  event: Type.Optional(S.StringEnum(HISTORY_EVENTS, { description: 'Only deliveries of this event.' })),
 })
 
 /** Fields that deliveries of all webhooks share, apart from id, webhook and subject. */
 export const DELIVERY_FIELDS = {
-  event: Text('Name of the event.'),
-  event_id: UuidOrNull('Id of the event in the event feed; null when it is not in the feed.'),
-  seq: CountOrNull('Position of the event in the event feed; null when it is not in the feed.'),
-  status: Text(
+  event: S.Text('Name of the event.'),
+  event_id: S.UuidOrNull('Id of the event in the event feed; null when it is not in the feed.'),
+  seq: S.CountOrNull('Position of the event in the event feed; null when it is not in the feed.'),
+  status: S.Text(
     'pending: another attempt follows; delivered: the response was a 2xx; undeliverable: no further attempt follows.',
   ),
-  attempts: Count('Attempts made so far.'),
-  next_attempt_at: TimeOrNull('When the next attempt is due; null when there is none.'),
-  attempted_at: TimeOrNull('When the last attempt was made.'),
-  duration_ms: CountOrNull('How long the last attempt took, in milliseconds.'),
-  status_code: CountOrNull('Status of the last response; null when there was none.'),
-  response: TextOrNull('The first 1 kB of the last response.'),
-  error: TextOrNull('Why the last attempt failed, or why there is none.'),
-  created_at: Timestamp({ description: 'When the delivery was created.' }),
+  attempts: S.Count('Attempts made so far.'),
+  next_attempt_at: S.TimeOrNull('When the next attempt is due; null when there is none.'),
+  attempted_at: S.TimeOrNull('When the last attempt was made.'),
+  duration_ms: S.CountOrNull('How long the last attempt took, in milliseconds.'),
+  status_code: S.CountOrNull('Status of the last response; null when there was none.'),
+  response: S.TextOrNull('The first 1 kB of the last response.'),
+  error: S.TextOrNull('Why the last attempt failed, or why there is none.'),
+  created_at: S.Timestamp({ description: 'When the delivery was created.' }),
 }
 
 export const DeliveryRecord = Type.Object({
-  id: Uuid({ description: 'Id of the delivery.' }),
-  webhook_id: Uuid({ description: 'Webhook it is for.' }),
-  email_id: UuidOrNull('Email of the event; null when it has none.'),
+  id: S.Uuid({ description: 'Id of the delivery.' }),
+  webhook_id: S.Uuid({ description: 'Webhook it is for.' }),
+  email_id: S.UuidOrNull('Email of the event; null when it has none.'),
   ...DELIVERY_FIELDS,
 })
 export type DeliveryRecord = Static<typeof DeliveryRecord>
 
 export const DeliveryDetail = Type.Object({
   ...DeliveryRecord.properties,
-  payload: TextOrNull(
+  payload: S.TextOrNull(
     'The JSON text that is posted. It is built from stored data: the same octets at every attempt, unless a person in it was erased since then. Null when the event is no longer kept.',
   ),
-  headers: Nullable(Type.Record(Type.String(), Type.String()), {
+  headers: S.Nullable(Type.Record(Type.String(), Type.String()), {
     description:
       'Headers of the last attempt; null before the first, and when there is no payload. The signatures are missing when the secret was replaced since then, and without the scope webhooks:write.',
   }),
@@ -161,25 +145,25 @@ export type DeliveryDetail = Static<typeof DeliveryDetail>
 
 export const PayloadQuery = Type.Object({
   format: Type.Optional(
-    StringEnum(PAYLOAD_FORMATS, { description: `Form of the payload; default: tassis. ${FORMAT_NOTE}` }),
+    S.StringEnum(PAYLOAD_FORMATS, { description: `Form of the payload; default: tassis. ${FORMAT_NOTE}` }),
   ),
 })
 
 export const EventPayload = Type.Object({
-  event: Text('Name of the event.'),
-  event_id: Uuid({ description: 'Id of the event in the event feed.' }),
-  payload: Text('The JSON text that a webhook would get.'),
+  event: S.Text('Name of the event.'),
+  event_id: S.Uuid({ description: 'Id of the event in the event feed.' }),
+  payload: S.Text('The JSON text that a webhook would get.'),
 })
 
 export const SecretResult = Type.Object({
-  secret: Text('Signing secret of the webhook.'),
+  secret: S.Text('Signing secret of the webhook.'),
 })
 export type SecretResult = Static<typeof SecretResult>
 
-export const SecretRotation = StrictObject({ updated_at: SEEN })
+export const SecretRotation = S.StrictObject({ updated_at: SEEN })
 
 const Seq = (description: string) => Type.Optional(Type.Integer({ minimum: 1, description }))
-const Time = (description: string) => Type.Optional(Text(description))
+const Time = (description: string) => Type.Optional(S.Text(description))
 
 export const RANGE_FIELDS = {
   from_seq: Seq('Position in the event feed of the first event.'),
@@ -194,7 +178,7 @@ export const RANGE_FIELDS = {
   ),
 }
 
-export const ReplayRange = StrictObject(
+export const ReplayRange = S.StrictObject(
   {
     ...RANGE_FIELDS,
     events: Type.Optional(
@@ -209,9 +193,9 @@ export const ReplayRange = StrictObject(
 
 const replayFields = (deliveries: string) =>
   Type.Object({
-    deliveries: Count(deliveries),
-    from_seq: CountOrNull('Position of their first event; null when there is none.'),
-    to_seq: CountOrNull('Position of their last event.'),
+    deliveries: S.Count(deliveries),
+    from_seq: S.CountOrNull('Position of their first event; null when there is none.'),
+    to_seq: S.CountOrNull('Position of their last event.'),
   })
 
 export const ReplayResult = replayFields('Deliveries that were queued.')
