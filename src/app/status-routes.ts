@@ -179,9 +179,7 @@ export const Finding = Type.Object({
 export type Finding = Static<typeof Finding>
 
 export const DoctorFindings = Type.Object({
-  checked_at: S.Nullable(S.Timestamp(), {
-    description: 'When the checks ended; null: they have not run since the start.',
-  }),
+  checked_at: S.TimeOrNull('When the checks ended; null: they have not run since the start.'),
   findings: Type.Array(Finding, { description: 'By check, in a fixed order.' }),
 })
 export type DoctorFindings = Static<typeof DoctorFindings>

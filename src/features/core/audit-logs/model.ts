@@ -1,6 +1,6 @@
 /** @module Wire form of audit log entries. */
 import { type Static, Type } from '@sinclair/typebox'
-import { extra, Nullable, Timestamp, Uuid } from '#platform/http/schemas.ts'
+import { extra, Nullable, Text, TextOrNull, Timestamp, Uuid } from '#platform/http/schemas.ts'
 import { toWire } from '#platform/http/wire.ts'
 import type { FieldChange } from './audit.ts'
 import type { StoredAuditEntry } from './read.ts'
@@ -9,10 +9,9 @@ export const AuditLogRecord = Type.Object({
   id: Uuid({ description: 'Id of the entry.' }),
   account_id: Nullable(Uuid(), { description: 'Account that the change concerns.' }),
   actor_type: Type.String({ description: 'user, api_key, system or operator.' }),
-  actor_id: Type.String({
-    description:
-      'Id of the key or user, or `cli`, `system` or another actor of the service; `erased` once the personal fields of the entry are erased.',
-  }),
+  actor_id: Text(
+    'Id of the key or user, or `cli`, `system` or another actor of the service; `erased` once the personal fields of the entry are erased.',
+  ),
   action: Type.String({ description: 'What happened: domain.created, api_key.deleted and so on.' }),
   resource_type: Nullable(Type.String(), { description: 'Type of the changed resource.' }),
   resource_id: Nullable(Type.String(), { description: 'Id of the changed resource.' }),
@@ -21,10 +20,7 @@ export const AuditLogRecord = Type.Object({
   created_at: Timestamp({ description: 'When the change was made.' }),
   actor_name: extra(
     Type.Optional(
-      Nullable(Type.String(), {
-        description:
-          'Name or address of the user, name of the key, `Tassis` for the service; null: not known any more.',
-      }),
+      TextOrNull('Name or address of the user, name of the key, `Tassis` for the service; null: not known any more.'),
     ),
   ),
   resource_name: extra(

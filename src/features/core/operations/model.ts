@@ -1,15 +1,13 @@
 /** @module Wire form of operations. */
 import { type Static, Type } from '@sinclair/typebox'
-import { Nullable, Timestamp, Uuid } from '#platform/http/schemas.ts'
+import { Nullable, Text, Timestamp, Uuid } from '#platform/http/schemas.ts'
 import { toWire } from '#platform/http/wire.ts'
 import type { Operation } from './operations.ts'
 
 export const OperationRecord = Type.Object({
   id: Uuid({ description: 'Id of the operation.' }),
   account_id: Uuid({ description: 'Account that started the operation.' }),
-  operation_type: Type.String({
-    description: 'batch, broadcast, newsletter_send, bulk_import, account_deletion or gdpr_erase.',
-  }),
+  operation_type: Text('batch, broadcast, newsletter_send, bulk_import, account_deletion or gdpr_erase.'),
   status: Type.String({ description: 'pending, processing, completed or failed.' }),
   total_items: Type.Integer({ description: 'Number of items, invalid ones included.' }),
   completed_items: Type.Integer({ description: 'Completed items.' }),

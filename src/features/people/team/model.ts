@@ -64,9 +64,7 @@ export const SessionState = Type.Object({
     description:
       'Whether people may sign in with their passwords and passkeys here; false: only by the identity provider.',
   }),
-  csrf_token: Type.String({
-    description: 'Send it in the header X-CSRF-Token of every request of this session that changes something.',
-  }),
+  csrf_token: S.Text('Send it in the header X-CSRF-Token of every request of this session that changes something.'),
 })
 export type SessionState = Static<typeof SessionState>
 

@@ -2,7 +2,7 @@
 import { type Static, Type } from '@sinclair/typebox'
 import { messageIdOf } from '#features/sending/queue/email.ts'
 import { isoTime, isoTimeOrNull } from '#platform/http/envelope.ts'
-import { Nullable, QueryInteger, Timestamp, Uuid, withStrictStatus } from '#platform/http/schemas.ts'
+import { Nullable, QueryInteger, Text, Timestamp, Uuid, withStrictStatus } from '#platform/http/schemas.ts'
 import { formatUuid } from '#platform/ids.ts'
 import type { DeadLetter } from './dead-letters.ts'
 
@@ -22,10 +22,9 @@ export const DeadLetterRecord = Type.Object({
   from_address: Type.String({ description: 'Sender of the email.' }),
   to_address: Type.String({ description: 'Recipient whose delivery ended.' }),
   subject: Type.String({ description: 'Subject of the email.' }),
-  failure_reason: Type.String({
-    description:
-      'expired: not delivered in time; failed: an error of the service; uncertain: the receiver may have it, so a retry may deliver it twice.',
-  }),
+  failure_reason: Text(
+    'expired: not delivered in time; failed: an error of the service; uncertain: the receiver may have it, so a retry may deliver it twice.',
+  ),
   original_status: withStrictStatus(
     Type.String({ description: 'How the delivery ended: bounced, failed or uncertain.' }),
   ),

@@ -52,9 +52,7 @@ const Subject = Type.String({
   maxLength: MAX_SUBJECT_LENGTH,
   description: `Subject. ${RENDERED_NOTE}`,
 })
-const FromAddress = Type.String({
-  description: 'Sender: `a@example.com` or `Name <a@example.com>`; its domain must be registered.',
-})
+const FromAddress = S.Text('Sender: `a@example.com` or `Name <a@example.com>`; its domain must be registered.')
 /** Its limit in bytes is checked when it is sent. */
 const Body = Type.String({ maxLength: MAX_BODY_LENGTH })
 const OPTIONAL_FIELDS = {

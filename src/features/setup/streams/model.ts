@@ -1,6 +1,6 @@
 /** @module Wire form of message streams. */
 import { type Static, Type } from '@sinclair/typebox'
-import { Nullable, StrictObject, StringEnum, Timestamp, Uuid } from '#platform/http/schemas.ts'
+import { Nullable, StrictObject, StringEnum, Text, Timestamp, Uuid } from '#platform/http/schemas.ts'
 import { toWire } from '#platform/http/wire.ts'
 import { STREAM_PRIORITIES, toPriorityName } from './priority.ts'
 import { REPUTATION_DAYS, type Reputation } from './reputation.ts'
@@ -44,10 +44,9 @@ const ReputationRecord = Type.Object(
  */
 export const StreamDetail = Type.Object({ ...StreamRecord.properties, reputation: ReputationRecord })
 
-const Slug = Type.String({
-  description:
-    'Value of `stream` in a send: 1 to 63 characters of a to z, 0 to 9 and "-", beginning with a letter or digit.',
-})
+const Slug = Text(
+  'Value of `stream` in a send: 1 to 63 characters of a to z, 0 to 9 and "-", beginning with a letter or digit.',
+)
 const Name = Type.String({ minLength: 1, maxLength: 200, description: 'Name.' })
 
 /** Limits of `expires_in`, in seconds: a minute to five days. */

@@ -61,9 +61,9 @@ export const TemplateListQuery = Type.Object({
 })
 
 const SYNTAX = 'In Jinja syntax.'
-const Alias = Type.String({
-  description: `Value of \`template_alias\` in a send: 1 to ${MAX_ALIAS_LENGTH} characters of A to Z, a to z, 0 to 9, ".", "_" and "-".`,
-})
+const Alias = S.Text(
+  `Value of \`template_alias\` in a send: 1 to ${MAX_ALIAS_LENGTH} characters of A to Z, a to z, 0 to 9, ".", "_" and "-".`,
+)
 const Name = Type.String({ minLength: 1, maxLength: MAX_NAME_LENGTH, description: 'Name.' })
 const Subject = Type.String({
   minLength: 1,
@@ -240,9 +240,8 @@ export const DraftResult = Type.Object({
   html_body: S.Nullable(Type.String(), { description: 'HTML body; null: left out, or it has a problem.' }),
   text_body: S.Nullable(Type.String(), { description: 'Text body; null: left out, or it has a problem.' }),
   problems: Type.Array(RenderProblem, { description: 'Why a send would be refused; empty: it would not be.' }),
-  preview_id: S.Nullable(Type.String(), {
-    description:
-      'For signed-in users: the HTML is at `/app/previews/{preview_id}` for ten minutes, for a frame. Null for keys, and without HTML.',
-  }),
+  preview_id: S.TextOrNull(
+    'For signed-in users: the HTML is at `/app/previews/{preview_id}` for ten minutes, for a frame. Null for keys, and without HTML.',
+  ),
 })
 export type DraftResult = Static<typeof DraftResult>
