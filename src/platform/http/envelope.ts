@@ -63,6 +63,18 @@ export const idKey = (rows: readonly { readonly id: number }[]): RowKey | undefi
   return last && [last.id]
 }
 
+/** `pageBody` of a list ordered by id, each row as `toWire` converts it. */
+export const pageById = <Row extends { readonly id: number }, T>(
+  rows: readonly Row[],
+  page: PageResult,
+  toWire: (row: Row) => T,
+) =>
+  pageBody(
+    rows.map((row) => toWire(row)),
+    page,
+    idKey(rows),
+  )
+
 /** RFC 3339 in UTC with milliseconds: `2026-01-31T09:30:00.000Z`. */
 export const isoTime = (ms: number): string => new Date(ms).toISOString()
 

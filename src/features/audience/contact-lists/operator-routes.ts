@@ -10,7 +10,7 @@ import type { ContactList } from '#features/setup/contact-store/lists.ts'
 import { CONTACT_STATUSES, type ContactStatus, readContactCount } from '#features/setup/contact-store/status.ts'
 import { prepareStatements } from '#platform/db/open.ts'
 import { belowId } from '#platform/db/row-window.ts'
-import { idKey, pageBody } from '#platform/http/envelope.ts'
+import { pageById } from '#platform/http/envelope.ts'
 import { Count, PageBody, parsePage, Text } from '#platform/http/schemas.ts'
 import { formatUuid } from '#platform/ids.ts'
 import { LIST_FIELDS } from './model.ts'
@@ -52,7 +52,7 @@ export const operatorContactListRoutes = (app: App) =>
       const page = parsePage(query)
       const only = findFilteredAccountId(app, query.account_id) ?? null
       const rows = sql(db).page.all(only, belowId(page), page.limit, page.offset)
-      const lists = rows.map(({ id, uuid, accountId, name }) => {
+      return pageById(rows, { ...page, total: sql(db).count.get(only)?.n ?? 0 }, ({ id, uuid, accountId, name }) => {
         const account = getAccount(config, db, accountId)
         const count = (status: ContactStatus) => readContactCount(db, accountId, id, status)
         return {
@@ -63,7 +63,6 @@ export const operatorContactListRoutes = (app: App) =>
           contacts: Object.fromEntries(CONTACT_STATUSES.map((status) => [status, count(status)])) as ContactCounts,
         }
       })
-      return pageBody(lists, { ...page, total: sql(db).count.get(only)?.n ?? 0 }, idKey(rows))
     },
     {
       query: OfAccountQuery,

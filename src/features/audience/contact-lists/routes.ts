@@ -11,7 +11,7 @@ import { listContacts, MAX_COUNTED } from '#features/setup/contact-store/find.ts
 import { getList, listContactLists, MAX_LISTED_BYTES } from '#features/setup/contact-store/lists.ts'
 import { suppressionOf } from '#features/setup/suppression-store/check.ts'
 import { conflict, invalid, tooManyRequests } from '#platform/errors.ts'
-import { dataBody, idKey, pageBody } from '#platform/http/envelope.ts'
+import { dataBody, pageBody, pageById } from '#platform/http/envelope.ts'
 import { errorResponses } from '#platform/http/route-errors.ts'
 import { DataBody, PageBody, PageQuery, parsePage, Text, TextOrNull } from '#platform/http/schemas.ts'
 import { createCheck } from '#platform/http/validation.ts'
@@ -101,8 +101,7 @@ export const contactListRoutes = (app: App) => {
       ({ actor, query }) => {
         const page = parsePage(query)
         const { lists, total } = listContactLists(app.db, actor.accountId, page)
-        const rows = lists.map((row) => listRowWire(app.db, row, actor.accountUuid))
-        return pageBody(rows, { ...page, total }, idKey(lists))
+        return pageById(lists, { ...page, total }, (row) => listRowWire(app.db, row, actor.accountUuid))
       },
       {
         query: PageQuery,

@@ -3,7 +3,7 @@ import { Type } from '@sinclair/typebox'
 import { Elysia } from 'elysia'
 import type { App } from '#features/core/app/app.ts'
 import { authenticated, describeWith } from '#features/core/app/http.ts'
-import { dataBody, idKey, pageBody } from '#platform/http/envelope.ts'
+import { dataBody, pageById } from '#platform/http/envelope.ts'
 import { errorResponses } from '#platform/http/route-errors.ts'
 import { DataBody, PageBody, PageQuery, parsePage, Text } from '#platform/http/schemas.ts'
 import { FormChangeBody, FormRecord, formWire, NewForm, toFormChange, toFormInput } from './model.ts'
@@ -23,7 +23,7 @@ export const signupFormRoutes = (app: App) => {
       ({ actor, query }) => {
         const page = parsePage(query)
         const { forms, total } = listForms(app.db, actor.accountId, page)
-        return pageBody(forms.map(wire), { ...page, total }, idKey(forms))
+        return pageById(forms, { ...page, total }, wire)
       },
       {
         query: PageQuery,

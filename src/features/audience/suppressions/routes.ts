@@ -6,7 +6,7 @@ import { authenticated, describeWith, requires, requiresOrSupport } from '#featu
 import { describeRoute } from '#platform/http/access.ts'
 import { CSV_TYPE, csvBody, csvResponseSpec } from '#platform/http/csv.ts'
 import { streamDownload } from '#platform/http/download.ts'
-import { dataBody, idKey, pageBody } from '#platform/http/envelope.ts'
+import { dataBody, pageById } from '#platform/http/envelope.ts'
 import { liftTimeLimit, restoreTimeLimit } from '#platform/http/request-context.ts'
 import { DataBody, PageBody, parsePage, TextOrNull } from '#platform/http/schemas.ts'
 import { CSV_HEADER, formatRows, importSuppressions } from './csv.ts'
@@ -48,8 +48,7 @@ export const suppressionRoutes = (app: App) =>
         const page = parsePage(query)
         const filter = { reason: query.reason, address: query.email }
         const { suppressions, total } = listSuppressions(app.db, actor.accountId, filter, page)
-        const rows = suppressions.map((row) => suppressionWire(row, actor.accountUuid))
-        return pageBody(rows, { ...page, total }, idKey(suppressions))
+        return pageById(suppressions, { ...page, total }, (row) => suppressionWire(row, actor.accountUuid))
       },
       {
         query: SuppressionQuery,

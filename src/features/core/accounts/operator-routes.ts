@@ -3,7 +3,7 @@ import { Elysia } from 'elysia'
 import type { App } from '#features/core/app/app.ts'
 import { authenticated, operatorRoute } from '#features/core/app/http.ts'
 import { recordView } from '#features/core/audit-logs/view-log.ts'
-import { idKey, pageBody } from '#platform/http/envelope.ts'
+import { pageById } from '#platform/http/envelope.ts'
 import { PageBody, parsePage } from '#platform/http/schemas.ts'
 import { parseUuid } from '#platform/ids.ts'
 import { type AccountSendingState, findAccountByUuid, searchAccounts } from './accounts.ts'
@@ -16,11 +16,7 @@ export const operatorAccountRoutes = (app: App) =>
       await recordView(app, actor, { name: 'accounts' })
       const page = parsePage(query)
       const { accounts, total } = findAccounts(app, query, page)
-      return pageBody(
-        accounts.map((account) => toOperatorAccount(app, account)),
-        { ...page, total },
-        idKey(accounts),
-      )
+      return pageById(accounts, { ...page, total }, (account) => toOperatorAccount(app, account))
     },
     {
       query: AccountsQuery,

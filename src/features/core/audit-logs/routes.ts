@@ -5,7 +5,7 @@ import type { Actor, App } from '#features/core/app/app.ts'
 import { authenticated, requires } from '#features/core/app/http.ts'
 import { describeRoute } from '#platform/http/access.ts'
 import { dateFields, parseDateRange } from '#platform/http/date-filter.ts'
-import { idKey, pageBody } from '#platform/http/envelope.ts'
+import { pageById } from '#platform/http/envelope.ts'
 import { yieldFairly } from '#platform/http/request-context.ts'
 import { PAGE_FIELDS, PageBody, parsePage, StringEnum } from '#platform/http/schemas.ts'
 import { AuditLogRecord, type AuditNames, toAuditLogWire } from './model.ts'
@@ -48,11 +48,7 @@ export const auditLogRoutes = (app: App, { findNames }: { readonly findNames: Fi
         yieldFairly(request),
       )
       const namesOf = findNames(actor)
-      return pageBody(
-        entries.map((entry) => toAuditLogWire(entry, actor.accountUuid, namesOf(entry))),
-        { ...page, total },
-        idKey(entries),
-      )
+      return pageById(entries, { ...page, total }, (entry) => toAuditLogWire(entry, actor.accountUuid, namesOf(entry)))
     },
     {
       query: AuditLogQuery,

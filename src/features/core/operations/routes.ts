@@ -4,7 +4,7 @@ import { Elysia } from 'elysia'
 import type { App } from '#features/core/app/app.ts'
 import { authenticated, requires } from '#features/core/app/http.ts'
 import { describeRoute } from '#platform/http/access.ts'
-import { dataBody, idKey, pageBody } from '#platform/http/envelope.ts'
+import { dataBody, pageById } from '#platform/http/envelope.ts'
 import { DataBody, PageBody, PageQuery, parsePage } from '#platform/http/schemas.ts'
 import { OperationRecord, toOperationWire } from './model.ts'
 import { getOperation, listOperations } from './operations.ts'
@@ -24,11 +24,7 @@ export const operationRoutes = (app: App, { countEmails: emailsOf }: OperationRo
       ({ actor, query }) => {
         const page = parsePage(query)
         const { operations, total } = listOperations(app.db, actor.accountId, page)
-        return pageBody(
-          operations.map((operation) => toOperationWire(operation, actor.accountUuid)),
-          { ...page, total },
-          idKey(operations),
-        )
+        return pageById(operations, { ...page, total }, (operation) => toOperationWire(operation, actor.accountUuid))
       },
       {
         query: PageQuery,

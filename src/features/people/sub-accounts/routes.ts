@@ -10,7 +10,7 @@ import type { Actor, App } from '#features/core/app/app.ts'
 import { authenticated, commandRoute, describeWith } from '#features/core/app/http.ts'
 import type { InviteOwner } from '#features/people/team/invitations.ts'
 import { CreatedApiKey, NewApiKey, toApiKeyWire } from '#features/setup/api-keys/model.ts'
-import { dataBody, idKey, pageBody } from '#platform/http/envelope.ts'
+import { dataBody, pageById } from '#platform/http/envelope.ts'
 import { DataBody, PageBody, PageQuery, parsePage } from '#platform/http/schemas.ts'
 import { formatUuid } from '#platform/ids.ts'
 import { createAccount } from './create-account.ts'
@@ -48,10 +48,8 @@ export const subAccountRoutes = (
       ({ actor, query }) => {
         const page = parsePage(query)
         const accounts = listSubAccounts(app.config, app.db, actor.accountId, page)
-        return pageBody(
-          accounts.map((account) => subAccountWire(app, actor, account)),
-          { ...page, total: countSubAccounts(app.db, actor.accountId) },
-          idKey(accounts),
+        return pageById(accounts, { ...page, total: countSubAccounts(app.db, actor.accountId) }, (account) =>
+          subAccountWire(app, actor, account),
         )
       },
       {

@@ -8,7 +8,7 @@ import { Elysia } from 'elysia'
 import type { App } from '#features/core/app/app.ts'
 import { authenticated, requires } from '#features/core/app/http.ts'
 import { changesByGet, describeRoute } from '#platform/http/access.ts'
-import { dataBody, idKey, isoTime, pageBody, timeKey } from '#platform/http/envelope.ts'
+import { dataBody, isoTime, pageBody, pageById, timeKey } from '#platform/http/envelope.ts'
 import { wrongMethod } from '#platform/http/error-response.ts'
 import { requestContext } from '#platform/http/request-context.ts'
 import { errorResponses } from '#platform/http/route-errors.ts'
@@ -63,7 +63,7 @@ const mailboxRoutes = (app: App) =>
       ({ actor, query }) => {
         const range = parseRowRange(query)
         const { rows, total } = listMailboxes(app.db, actor.accountId, range)
-        return pageBody(rows.map(toMailboxWire), { ...range, total }, idKey(rows))
+        return pageById(rows, { ...range, total }, toMailboxWire)
       },
       {
         query: RowRangeQuery,

@@ -6,7 +6,7 @@ import { OfAccountQuery } from '#features/core/accounts/model.ts'
 import type { App } from '#features/core/app/app.ts'
 import { authenticated, operatorRoute } from '#features/core/app/http.ts'
 import { recordView } from '#features/core/audit-logs/view-log.ts'
-import { idKey, pageBody } from '#platform/http/envelope.ts'
+import { pageById } from '#platform/http/envelope.ts'
 import * as S from '#platform/http/schemas.ts'
 import { toWire } from '#platform/http/wire.ts'
 import { formatUuid } from '#platform/ids.ts'
@@ -45,12 +45,11 @@ export const operatorComplaintRoutes = (app: App) =>
         const { accounts, total } = searchAccounts(app.config, app.db, {}, page)
         const to = app.clock.now()
         const period = { from: to - days(RATE_DAYS), to }
-        const rows = accounts.map(({ id, uuid, name }) => ({
+        return pageById(accounts, { ...page, total }, ({ id, uuid, name }) => ({
           account_id: formatUuid(uuid),
           account: name,
           ...readComplaintRate(app.db, id, period),
         }))
-        return pageBody(rows, { ...page, total }, idKey(accounts))
       },
       {
         query: S.PageQuery,
@@ -64,8 +63,9 @@ export const operatorComplaintRoutes = (app: App) =>
         await recordView(app, actor, { name: 'complaints' })
         const page = S.parsePage(query)
         const found = listComplaints(app.db, findFilteredAccountId(app, query.account_id), page)
-        const rows = found.complaints.map((complaint) => toComplaintWire(app, complaint))
-        return pageBody(rows, { ...page, total: found.total }, idKey(found.complaints))
+        return pageById(found.complaints, { ...page, total: found.total }, (complaint) =>
+          toComplaintWire(app, complaint),
+        )
       },
       {
         query: OfAccountQuery,

@@ -5,7 +5,7 @@ import type { App } from '#features/core/app/app.ts'
 import { authenticated, operatorRoute } from '#features/core/app/http.ts'
 import { recordView } from '#features/core/audit-logs/view-log.ts'
 import { invalid, notFound } from '#platform/errors.ts'
-import { dataBody, idKey, isoTime, isoTimeOrNull, pageBody } from '#platform/http/envelope.ts'
+import { dataBody, isoTime, isoTimeOrNull, pageById } from '#platform/http/envelope.ts'
 import * as S from '#platform/http/schemas.ts'
 import { toWire } from '#platform/http/wire.ts'
 import { KiB } from '#platform/units.ts'
@@ -52,7 +52,7 @@ export const operatorReportRoutes = (app: App) =>
         const page = S.parsePage(query)
         const domain = query.domain === undefined ? undefined : parseDomainName(query.domain.trim())
         const { reports, total } = listReports(app.db, domain, page)
-        return pageBody(reports.map(toReportView), { ...page, total }, idKey(reports))
+        return pageById(reports, { ...page, total }, toReportView)
       },
       {
         query: ReportsQuery,

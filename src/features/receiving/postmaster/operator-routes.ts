@@ -6,7 +6,7 @@ import { authenticated, operatorRoute } from '#features/core/app/http.ts'
 import type { AuditActor } from '#features/core/audit-logs/audit.ts'
 import { recordView, toServiceActor } from '#features/core/audit-logs/view-log.ts'
 import { fileResponseSpec, streamDownload } from '#platform/http/download.ts'
-import { dataBody, idKey, isoTime, pageBody } from '#platform/http/envelope.ts'
+import { dataBody, isoTime, pageById } from '#platform/http/envelope.ts'
 import * as S from '#platform/http/schemas.ts'
 import { toWire } from '#platform/http/wire.ts'
 import { formatUuid } from '#platform/ids.ts'
@@ -70,7 +70,7 @@ export const operatorMailRoutes = (app: App, { readText, retry }: OperatorMailRo
         await recordView(app, actor, { name: 'operator_mails' })
         const page = S.parsePage(query)
         const { mail, total } = listOperatorMail(app.db, { kind: query.kind, ...page })
-        return pageBody(mail.map(toMailView), { ...page, total }, idKey(mail))
+        return pageById(mail, { ...page, total }, toMailView)
       },
       {
         query: MailQuery,

@@ -8,7 +8,7 @@ import { authenticated, operatorRoute } from '#features/core/app/http.ts'
 import { recordView } from '#features/core/audit-logs/view-log.ts'
 import { listMembers } from '#features/people/team/users.ts'
 import { readComplaintRate } from '#features/receiving/complaints/rate.ts'
-import { dataBody, idKey, pageBody } from '#platform/http/envelope.ts'
+import { dataBody, pageById } from '#platform/http/envelope.ts'
 import { DataBody, PageBody, parsePage, Text } from '#platform/http/schemas.ts'
 import { formatUuid } from '#platform/ids.ts'
 import { days } from '#platform/units.ts'
@@ -72,7 +72,7 @@ export const operatorAbuseRoutes = (app: App) =>
         await recordView(app, actor, { name: 'findings' })
         const page = parsePage(query)
         const { findings, total } = listFindings(app.db, findFilteredAccountId(app, query.account_id), page)
-        return pageBody(findings.map(toFindingWire), { ...page, total }, idKey(findings))
+        return pageById(findings, { ...page, total }, toFindingWire)
       },
       {
         query: OfAccountQuery,

@@ -5,7 +5,7 @@ import type { App } from '#features/core/app/app.ts'
 import { authenticated, describeWith } from '#features/core/app/http.ts'
 import { invalid, notFound } from '#platform/errors.ts'
 import { dateFields, parseDateRange } from '#platform/http/date-filter.ts'
-import { dataBody, idKey, pageBody } from '#platform/http/envelope.ts'
+import { dataBody, pageById } from '#platform/http/envelope.ts'
 import { yieldFairly } from '#platform/http/request-context.ts'
 import { errorResponses } from '#platform/http/route-errors.ts'
 import { DataBody, Filter, PAGE_FIELDS, PageBody, parsePage, StringEnum, Text } from '#platform/http/schemas.ts'
@@ -57,11 +57,7 @@ export const requestLogRoutes = (app: App) =>
         // So that who has just got an error finds it.
         await getRequestLog(app).flush()
         const found = await listLogEntries(app.db, actor.accountId, filter, page, () => yieldFairly(request))
-        return pageBody(
-          found.entries.map(toRequestLogWire),
-          { ...page, total: found.total, hasMore: found.hasMore },
-          idKey(found.entries),
-        )
+        return pageById(found.entries, { ...page, total: found.total, hasMore: found.hasMore }, toRequestLogWire)
       },
       {
         query: RequestLogQuery,

@@ -11,7 +11,7 @@ import { getOperation } from '#features/core/operations/operations.ts'
 import { statusCode } from '#features/sending/queue/status.ts'
 import { prepareStatements } from '#platform/db/open.ts'
 import { belowId } from '#platform/db/row-window.ts'
-import { idKey, pageBody } from '#platform/http/envelope.ts'
+import { pageById } from '#platform/http/envelope.ts'
 import { Count, PageBody, parsePage, StringEnum, TextOrNull } from '#platform/http/schemas.ts'
 import { formatUuid } from '#platform/ids.ts'
 
@@ -57,11 +57,7 @@ export const operatorOperationRoutes = (app: App) =>
       const selection = [findFilteredAccountId(app, query.account_id) ?? null, query.open === 'true' ? 1 : 0] as const
       const rows = sql(app.db).page.all(...selection, belowId(page), page.limit, page.offset)
       const total = sql(app.db).count.get(...selection)?.n ?? 0
-      return pageBody(
-        rows.map((row) => toWire(app, row)),
-        { ...page, total },
-        idKey(rows),
-      )
+      return pageById(rows, { ...page, total }, (row) => toWire(app, row))
     },
     {
       query: OperatorOperationQuery,

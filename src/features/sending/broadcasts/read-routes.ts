@@ -11,7 +11,7 @@ import { getList } from '#features/setup/contact-store/lists.ts'
 import { prepareStatements } from '#platform/db/open.ts'
 import { belowId } from '#platform/db/row-window.ts'
 import { describeRoute } from '#platform/http/access.ts'
-import { dataBody, idKey, pageBody } from '#platform/http/envelope.ts'
+import { dataBody, pageById } from '#platform/http/envelope.ts'
 import { withoutTimeLimit } from '#platform/http/request-context.ts'
 import { errorResponses } from '#platform/http/route-errors.ts'
 import * as S from '#platform/http/schemas.ts'
@@ -171,7 +171,7 @@ export const broadcastReadRoutes = (app: App) =>
         const { page: newest, count } = sql(app.db)
         const broadcasts = newest.all(actor.accountId, belowId(page), page.limit, page.offset)
         const total = count.get(actor.accountId)?.n ?? 0
-        return pageBody(broadcasts.map(toBroadcastWire), { ...page, total }, idKey(broadcasts))
+        return pageById(broadcasts, { ...page, total }, toBroadcastWire)
       },
       {
         query: S.PageQuery,

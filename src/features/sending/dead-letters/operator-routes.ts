@@ -6,7 +6,7 @@ import { OfAccountQuery } from '#features/core/accounts/model.ts'
 import type { App } from '#features/core/app/app.ts'
 import { authenticated, operatorRoute } from '#features/core/app/http.ts'
 import { recordView } from '#features/core/audit-logs/view-log.ts'
-import { dataBody, idKey, pageBody } from '#platform/http/envelope.ts'
+import { dataBody, pageById } from '#platform/http/envelope.ts'
 import { DataBody, PageBody, parsePage, StringEnum } from '#platform/http/schemas.ts'
 import { formatUuid, parseUuid } from '#platform/ids.ts'
 import { DEAD_LETTER_REASONS, type DeadLetter, getDeadLetter, selectDeadLetters } from './dead-letters.ts'
@@ -44,7 +44,7 @@ export const operatorDeadLetterRoutes = (app: App) => {
           reason,
         }
         const { letters, total } = selectDeadLetters(app.db, filter, page)
-        return pageBody(letters.map(toWire), { ...page, total }, idKey(letters))
+        return pageById(letters, { ...page, total }, toWire)
       },
       {
         query: OperatorDeadLetterQuery,

@@ -6,7 +6,7 @@ import { authenticated, requires } from '#features/core/app/http.ts'
 import { RATE_HEADERS, type TakeRate } from '#features/sending/accept/sendable.ts'
 import { BroadcastStarted } from '#features/sending/broadcasts/model.ts'
 import { describeRoute } from '#platform/http/access.ts'
-import { dataBody, idKey, pageBody } from '#platform/http/envelope.ts'
+import { dataBody, pageById } from '#platform/http/envelope.ts'
 import { withoutTimeLimit } from '#platform/http/request-context.ts'
 import { errorResponses, responseHeaders } from '#platform/http/route-errors.ts'
 import { parseRowRange } from '#platform/http/row-range.ts'
@@ -44,10 +44,8 @@ export const newsletterRoutes = (app: App, { takeRate }: { readonly takeRate: Ta
       ({ actor, query }) => {
         const range = parseRowRange(query)
         const { newsletters, total } = listNewsletters(app.db, actor.accountId, range, query.status)
-        return pageBody(
-          newsletters.map((newsletter) => toNewsletterRowWire(newsletter, actor.accountUuid)),
-          { ...range, total },
-          idKey(newsletters),
+        return pageById(newsletters, { ...range, total }, (newsletter) =>
+          toNewsletterRowWire(newsletter, actor.accountUuid),
         )
       },
       {

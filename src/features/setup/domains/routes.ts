@@ -5,7 +5,7 @@ import { actForAccount } from '#features/core/accounts/accounts.ts'
 import type { Actor, App } from '#features/core/app/app.ts'
 import { authenticated, commandRoute, describeWith, orSupport } from '#features/core/app/http.ts'
 import { createDownload, fileResponseSpec } from '#platform/http/download.ts'
-import { dataBody, idKey, pageBody } from '#platform/http/envelope.ts'
+import { dataBody, pageById } from '#platform/http/envelope.ts'
 import { DataBody, PageBody, PageQuery, parsePage } from '#platform/http/schemas.ts'
 import { runDnsCheck, TOO_MANY_CHECKS } from './dns-check-slots.ts'
 import { changeDomain, createDomain, type Domain, getDomain, listDomains } from './domains.ts'
@@ -52,11 +52,7 @@ export const domainRoutes = (app: App, { deleteDomain }: DomainUseCases) => {
       ({ actor, query }) => {
         const page = parsePage(query)
         const { domains, total } = listDomains(app.db, actor.accountId, page)
-        return pageBody(
-          domains.map((domain) => toDomainWire(app, domain)),
-          { ...page, total },
-          idKey(domains),
-        )
+        return pageById(domains, { ...page, total }, (domain) => toDomainWire(app, domain))
       },
       {
         query: PageQuery,

@@ -3,7 +3,7 @@ import { Type } from '@sinclair/typebox'
 import { Elysia } from 'elysia'
 import type { App } from '#features/core/app/app.ts'
 import { authenticated, describeWith, orSupport } from '#features/core/app/http.ts'
-import { dataBody, idKey, pageBody } from '#platform/http/envelope.ts'
+import { dataBody, pageById } from '#platform/http/envelope.ts'
 import { DataBody, PageBody, PageQuery, parsePage } from '#platform/http/schemas.ts'
 import { NewStream, StreamChange, StreamDetail, StreamRecord, toStreamDetailWire, toStreamWire } from './model.ts'
 import { readReputation } from './reputation.ts'
@@ -22,11 +22,7 @@ export const streamRoutes = (app: App, { hasOpenMail }: { readonly hasOpenMail: 
       ({ actor, query }) => {
         const page = parsePage(query)
         const { streams, total } = listStreams(app.db, actor.accountId, page)
-        return pageBody(
-          streams.map((stream) => toStreamWire(stream, actor.accountUuid)),
-          { ...page, total },
-          idKey(streams),
-        )
+        return pageById(streams, { ...page, total }, (stream) => toStreamWire(stream, actor.accountUuid))
       },
       {
         query: PageQuery,

@@ -4,7 +4,7 @@ import { Elysia } from 'elysia'
 import { actForAccount } from '#features/core/accounts/accounts.ts'
 import type { Actor, App } from '#features/core/app/app.ts'
 import { authenticated, commandRoute, describeWith } from '#features/core/app/http.ts'
-import { dataBody, idKey, pageBody } from '#platform/http/envelope.ts'
+import { dataBody, pageBody, pageById } from '#platform/http/envelope.ts'
 import { errorResponses } from '#platform/http/route-errors.ts'
 import { DataBody, PageBody, PageQuery, parsePage } from '#platform/http/schemas.ts'
 import type { RenderedParts } from '#platform/template/renderer.ts'
@@ -101,11 +101,7 @@ export const templateRoutes = (app: App, options: TemplateRouteOptions) =>
       ({ actor, query }) => {
         const page = parsePage(query)
         const { templates, total } = listTemplates(app.db, actor.accountId, page, query.search)
-        return pageBody(
-          templates.map((template) => toTemplateRowWire(template, actor.accountUuid)),
-          { ...page, total },
-          idKey(templates),
-        )
+        return pageById(templates, { ...page, total }, (template) => toTemplateRowWire(template, actor.accountUuid))
       },
       {
         query: TemplateListQuery,

@@ -8,7 +8,7 @@ import { authenticated, operatorRoute } from '#features/core/app/http.ts'
 import { recordView } from '#features/core/audit-logs/view-log.ts'
 import { toWebhookWire, WebhookRecord } from '#features/webhooks/webhooks/history/model.ts'
 import { findWebhook, listWebhooksOfAll, type Webhook } from '#features/webhooks/webhooks/manage/webhooks.ts'
-import { dataBody, idKey, pageBody } from '#platform/http/envelope.ts'
+import { dataBody, pageById } from '#platform/http/envelope.ts'
 import { DataBody, notFoundById, PageBody, parsePage, Text, TextOrNull } from '#platform/http/schemas.ts'
 import { formatUuid } from '#platform/ids.ts'
 import { findRouteById, formatRouteLabel } from './inbound-routes.ts'
@@ -39,7 +39,7 @@ export const operatorWebhookRoutes = (app: App) => {
         await recordView(app, actor, { name: 'webhooks' })
         const page = parsePage(query)
         const { rows, total } = listWebhooksOfAll(app.db, findFilteredAccountId(app, query.account_id), page)
-        return pageBody(rows.map(toWire), { ...page, total }, idKey(rows))
+        return pageById(rows, { ...page, total }, toWire)
       },
       {
         query: OfAccountQuery,

@@ -22,7 +22,7 @@ import { revealInboundSecret, rotateInboundSecret } from '#features/webhooks/web
 import { findRouteWebhook } from '#features/webhooks/webhooks/manage/webhooks.ts'
 import { prepareStatements } from '#platform/db/open.ts'
 import { describeRoute, sessionOnly } from '#platform/http/access.ts'
-import { dataBody, idKey, pageBody } from '#platform/http/envelope.ts'
+import { dataBody, pageBody, pageById } from '#platform/http/envelope.ts'
 import { errorResponses } from '#platform/http/route-errors.ts'
 import { DataBody, type Page, PageBody, PageQuery, parsePage, Text, TextOrNull } from '#platform/http/schemas.ts'
 import {
@@ -84,8 +84,7 @@ export const inboundRouteRoutes = (app: App) =>
       ({ actor, query }) => {
         const page = parsePage(query)
         const { rows, total } = listRoutes(app.db, actor.accountId, page)
-        const routes = rows.map((row) => toRouteWire(row, actor.accountUuid))
-        return pageBody(routes, { ...page, total }, idKey(rows))
+        return pageById(rows, { ...page, total }, (row) => toRouteWire(row, actor.accountUuid))
       },
       {
         query: PageQuery,

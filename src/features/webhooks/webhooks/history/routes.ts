@@ -5,7 +5,7 @@ import type { App } from '#features/core/app/app.ts'
 import { authenticated, requires } from '#features/core/app/http.ts'
 import { PASSWORD_REQUIRED, requireRecentPassword } from '#features/people/team/credentials.ts'
 import { describeRoute, sessionOnly } from '#platform/http/access.ts'
-import { dataBody, idKey, pageBody } from '#platform/http/envelope.ts'
+import { dataBody, pageBody, pageById } from '#platform/http/envelope.ts'
 import { errorResponses } from '#platform/http/route-errors.ts'
 import { DataBody, PageBody, PageQuery, parsePage, Text } from '#platform/http/schemas.ts'
 import type { Millis } from '#platform/time/clock.ts'
@@ -75,8 +75,7 @@ export const webhookRoutes = (app: App) =>
       ({ actor, query }) => {
         const page = parsePage(query)
         const { rows, total } = listWebhooks(app.db, actor.accountId, page)
-        const webhooks = rows.map((row) => toWebhookWire(row, actor.accountUuid))
-        return pageBody(webhooks, { ...page, total }, idKey(rows))
+        return pageById(rows, { ...page, total }, (row) => toWebhookWire(row, actor.accountUuid))
       },
       {
         query: PageQuery,
