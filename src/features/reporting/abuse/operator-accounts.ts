@@ -4,11 +4,10 @@ import { toOperatorAccount } from '#features/core/accounts/model.ts'
 import { findPause, findSendingBlock } from '#features/core/accounts/pause.ts'
 import { getPlanTerms } from '#features/core/accounts/plans.ts'
 import type { Actor, App } from '#features/core/app/app.ts'
-import { audit } from '#features/core/audit-logs/audit.ts'
+import { auditChange } from '#features/core/audit-logs/audit.ts'
 import { toServiceActor } from '#features/core/audit-logs/view-log.ts'
 import { readPools } from '#features/sending/delivery/control/pools.ts'
 import { countHeld } from '#features/sending/queue/hold-transitions.ts'
-import type { Tx } from '#platform/db/commit.ts'
 import { conflict, invalid } from '#platform/errors.ts'
 import { isoTime } from '#platform/http/envelope.ts'
 import { formatUuid } from '#platform/ids.ts'
@@ -60,7 +59,9 @@ export async function pauseByOperator(app: App, operator: Actor, account: Accoun
     )
   const isPaused = await app.commit.writeFromReserve((tx) => {
     if (!pauseAccount(app, tx, toAccountActor(operator, account), { source: 'admin', reason })) return false
-    auditOperator(app, tx, operator, 'operator.account_paused', account, { reason })
+    // The entry of the service, which names the person.
+    const actor = toServiceActor(operator)
+    auditChange(app, tx, actor, 'operator.account_paused', account.uuid, { reason }, 'account')
     return true
   })
   if (!isPaused)
@@ -75,7 +76,8 @@ export async function resumeByOperator(app: App, operator: Actor, account: Accou
   const { held, isAll } = countHeld(app.db, account.id, MAX_COUNTED_RECIPIENTS)
   const isResumed = await app.commit.writeFromReserve((tx) => {
     if (!resumeAccount(app, tx, toAccountActor(operator, account))) return false
-    auditOperator(app, tx, operator, 'operator.account_resumed', account)
+    const actor = toServiceActor(operator)
+    auditChange(app, tx, actor, 'operator.account_resumed', account.uuid, undefined, 'account')
     return true
   })
   if (!isResumed) throw conflict('account_not_paused', `The account ${account.name} is not paused.`)
@@ -96,19 +98,3 @@ const toAccountActor = ({ type, id }: Actor, account: Account): Actor => ({
   id: type === 'operator' ? id : 'dashboard',
   scopes: new Set(),
 })
-
-/** The entry of the service, which names the person. */
-const auditOperator = (
-  app: App,
-  tx: Tx,
-  operator: Actor,
-  action: string,
-  { uuid }: Account,
-  metadata?: Readonly<Record<string, unknown>>,
-): void =>
-  audit(app, tx, toServiceActor(operator), {
-    action,
-    resourceType: 'account',
-    resourceId: formatUuid(uuid),
-    ...(metadata && { metadata }),
-  })

@@ -1,11 +1,10 @@
 /** @module Pauses, resumes and cancels a broadcast by its operation. Never changes attempted recipients. */
 import type { Actor, App } from '#features/core/app/app.ts'
-import { audit } from '#features/core/audit-logs/audit.ts'
+import { auditChange } from '#features/core/audit-logs/audit.ts'
 import { getOperation, type Operation } from '#features/core/operations/operations.ts'
 import { releaseHeld } from '#features/sending/queue/waiting-transitions.ts'
 import type { Tx } from '#platform/db/commit.ts'
 import { conflict } from '#platform/errors.ts'
-import { formatUuid } from '#platform/ids.ts'
 import {
   type Broadcast,
   type BroadcastState,
@@ -53,11 +52,8 @@ export function controlBroadcast(
       )
     if (!isInRequestedState(verb, stateName(broadcast.state))) {
       transition(app, tx, broadcast, verb, onTransition)
-      audit(app, tx, actor, {
-        action: `broadcast.${TRANSITIONS[verb].participle}`,
-        resourceType: 'operation',
-        resourceId: formatUuid(operation.uuid),
-      })
+      const action = `broadcast.${TRANSITIONS[verb].participle}`
+      auditChange(app, tx, actor, action, operation.uuid, undefined, 'operation')
     }
     return getOperation(tx.db, actor.accountId, operationId)
   })

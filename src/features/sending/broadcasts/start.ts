@@ -7,7 +7,7 @@ import type { Database } from 'bun:sqlite'
 import { consumeQuota, getSendingAccount, requireSendingAllowed } from '#features/core/accounts/accounts.ts'
 import { getTenantId } from '#features/core/accounts/work-budget.ts'
 import type { Actor, App } from '#features/core/app/app.ts'
-import { audit } from '#features/core/audit-logs/audit.ts'
+import { auditChange } from '#features/core/audit-logs/audit.ts'
 import { dropContentOnFailure } from '#features/core/content-gc/garbage.ts'
 import { insertOperation } from '#features/core/operations/operations.ts'
 import { createDraft, type Draft } from '#features/sending/accept/draft.ts'
@@ -196,7 +196,7 @@ async function ensureStream(app: App, actor: Actor, slug: string): Promise<void>
   await app.commit.write((tx) => {
     if (findStreamId(tx.db, actor.accountId, slug) !== undefined) return
     const id = insertStream(tx, actor.accountId, { slug, name: 'Broadcasts' }, app.eventTime())
-    audit(app, tx, actor, { action: 'stream.created', resourceType: 'stream', resourceId: formatUuid(id) })
+    auditChange(app, tx, actor, 'stream.created', id)
   })
 }
 
@@ -294,12 +294,13 @@ function commitStart(
   const quotaMonth = sandbox || total === 0 ? null : consumeQuota(tx, account, total, app.clock.now())
   const state: BroadcastState = total === 0 ? 'done' : draft.scheduledAt === undefined ? 'sending' : 'waiting'
   const dueAt = draft.scheduledAt ?? app.clock.now()
+  const contact_list_id = formatUuid(input.list.uuid)
   const operation = insertOperation(app, tx, actor, {
     type: input.type,
     status: state === 'done' ? 'completed' : state === 'waiting' ? 'pending' : 'processing',
     total,
     metadata: {
-      contact_list_id: formatUuid(input.list.uuid),
+      contact_list_id,
       subject: draft.subject,
       sandbox,
       ...toOperationMetadata({ state: stateCode(state), dueAt, handedOver: 0, leftOut: 0 }),
@@ -319,12 +320,15 @@ function commitStart(
   if (updated.changes !== 1) throw new Error(`broadcast ${broadcastId} has no running snapshot`)
   // For newsletters, `writeRelated` writes the audit entry.
   if (input.type === 'broadcast')
-    audit(app, tx, actor, {
-      action: 'broadcast.created',
-      resourceType: 'operation',
-      resourceId: operation.uuid,
-      metadata: { contact_list_id: formatUuid(input.list.uuid), total_recipients: total },
-    })
+    auditChange(
+      app,
+      tx,
+      actor,
+      'broadcast.created',
+      operation.uuid,
+      { contact_list_id, total_recipients: total },
+      'operation',
+    )
   writeRelated(tx, { id: operation.id, uuid: operation.uuid, total, state, scheduledAt: draft.scheduledAt })
   const response = {
     operation_id: operation.uuid,

@@ -1,7 +1,7 @@
 /** @module Reads, marks and deletes the captured mail of an account. */
 import type { Actor, App } from '#features/core/app/app.ts'
 import { readStoredContent } from '#features/core/app/stored-content.ts'
-import { audit } from '#features/core/audit-logs/audit.ts'
+import { audit, auditChange } from '#features/core/audit-logs/audit.ts'
 import { findEmail, readEmailsByIds, type StoredEmail } from '#features/sending/emails/read.ts'
 import { parseAttachments, type StoredAttachment } from '#features/sending/queue/retire.ts'
 import { MissingBlobError } from '#platform/content/read.ts'
@@ -172,13 +172,7 @@ export async function markCapturedRead(
 export async function deleteCaptured(app: App, store: CaptureStore, actor: Actor, id: string): Promise<void> {
   const { email } = requireCaptured(app, store, actor.accountId, id)
   await store.remove([email.id])
-  await app.commit.write((tx) =>
-    audit(app, tx, actor, {
-      action: 'captured_email.deleted',
-      resourceType: 'captured_email',
-      resourceId: formatUuid(email.uuid),
-    }),
-  )
+  await app.commit.write((tx) => auditChange(app, tx, actor, 'captured_email.deleted', email.uuid))
 }
 
 /** Deletes all captured mail of an account, in batches; returns the number of emails. */

@@ -126,21 +126,14 @@ export const capturedInboxRoutes = (app: App, store: CaptureStore) => {
         detail: describeRoute('Mark a captured email as read or unread', requires('emails:send')),
       },
     )
-    .delete(
-      '/:id',
-      async ({ actor, params, set }) => {
-        await deleteCaptured(app, store, actor, params.id)
-        set.status = 204
-      },
-      {
-        params,
-        detail: describeRoute(
-          'Delete a captured email',
-          requires('emails:send'),
-          'Deletes the captured messages of the email. The email and its events stay.',
-        ),
-      },
-    )
+    .delete('/:id', ({ actor, params }) => deleteCaptured(app, store, actor, params.id), {
+      params,
+      detail: describeRoute(
+        'Delete a captured email',
+        requires('emails:send'),
+        'Deletes the captured messages of the email. The email and its events stay.',
+      ),
+    })
     .get(
       '/:id/attachments/:n',
       ({ actor, params, request }) =>

@@ -6,7 +6,7 @@
 import type { Database } from 'bun:sqlite'
 import { getSendingAccount, requireSendingAllowed } from '#features/core/accounts/accounts.ts'
 import type { Actor, App } from '#features/core/app/app.ts'
-import { audit } from '#features/core/audit-logs/audit.ts'
+import { auditChange } from '#features/core/audit-logs/audit.ts'
 import { requeueFinished } from '#features/sending/queue/attempt-transitions.ts'
 import { laneOf, simulatorDomain } from '#features/sending/queue/lanes.ts'
 import { isContentDeleted } from '#features/sending/queue/retire.ts'
@@ -207,10 +207,6 @@ export const deleteDeadLetter = (app: App, actor: Actor, id: string): Promise<vo
 
 function removeDeadLetter(app: App, tx: Tx, actor: Actor, letter: DeadLetter, action: string): void {
   resolveDeadLetter(tx, letter.recipientId)
-  audit(app, tx, actor, {
-    action,
-    resourceType: 'dead_letter',
-    resourceId: String(letter.id),
-    metadata: { email_id: formatUuid(letter.emailUuid), recipient: letter.to, reason: letter.reason },
-  })
+  const metadata = { email_id: formatUuid(letter.emailUuid), recipient: letter.to, reason: letter.reason }
+  auditChange(app, tx, actor, action, String(letter.id), metadata)
 }

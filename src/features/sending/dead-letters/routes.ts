@@ -35,14 +35,10 @@ export const deadLetterRoutes = (app: App) =>
         ),
       },
     )
-    .delete(
-      '/:id',
-      async ({ actor, params, set }) => {
-        await deleteDeadLetter(app, actor, params.id)
-        set.status = 204
-      },
-      { params, detail: describeRoute('Delete a dead letter', requires('emails:send')) },
-    )
+    .delete('/:id', ({ actor, params }) => deleteDeadLetter(app, actor, params.id), {
+      params,
+      detail: describeRoute('Delete a dead letter', requires('emails:send')),
+    })
     .post(
       '/:id/retry',
       async ({ actor, params }) => {

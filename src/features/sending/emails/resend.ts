@@ -6,7 +6,7 @@ import type { Database } from 'bun:sqlite'
 import { getTenantId } from '#features/core/accounts/work-budget.ts'
 import type { Actor, App } from '#features/core/app/app.ts'
 import { readStoredContent } from '#features/core/app/stored-content.ts'
-import { audit } from '#features/core/audit-logs/audit.ts'
+import { auditChange } from '#features/core/audit-logs/audit.ts'
 import { type AcceptedEmail, acceptEmail, resolveReplay, respondWithReplay } from '#features/sending/accept/accept.ts'
 import type { Draft } from '#features/sending/accept/draft.ts'
 import { createIdempotency } from '#features/sending/accept/idempotency.ts'
@@ -112,12 +112,7 @@ export async function resendEmail(
       requireRepeatable(app, current, origin)
       if (!Bun.deepEquals(chooseRecipients(current, request.to), recipients))
         throw conflict('recipients_erased', 'A recipient of the email was erased in the meantime.')
-      audit(app, tx, actor, {
-        action: 'email.repeated',
-        resourceType: 'email',
-        resourceId: resendOf,
-        metadata: { new_email_id: response.id },
-      })
+      auditChange(app, tx, actor, 'email.repeated', resendOf, { new_email_id: response.id })
     })
     return { ...accepted, warnings: accepted.response.replayed ? [] : warnings }
   } finally {

@@ -1,7 +1,7 @@
 /** @module Cancels and reschedules scheduled emails. */
 import { giveQuotaBack } from '#features/core/accounts/accounts.ts'
 import type { Actor, App } from '#features/core/app/app.ts'
-import { audit, describeChanges } from '#features/core/audit-logs/audit.ts'
+import { auditChange, describeChanges } from '#features/core/audit-logs/audit.ts'
 import { readSendResponse } from '#features/sending/accept/accept.ts'
 import { parseSendAt } from '#features/sending/accept/draft.ts'
 import type { SendResponse } from '#features/sending/accept/model.ts'
@@ -14,7 +14,7 @@ import { prepareStatements } from '#platform/db/open.ts'
 import { conflict, notFound } from '#platform/errors.ts'
 import { isoTime, isoTimeOrNull } from '#platform/http/envelope.ts'
 import { notFoundById, parseUuidParam } from '#platform/http/schemas.ts'
-import { formatUuid, parseUuid } from '#platform/ids.ts'
+import { parseUuid } from '#platform/ids.ts'
 import type { EmailChange } from './model.ts'
 
 export type ScheduledRow = EmailRow &
@@ -47,7 +47,7 @@ export function cancelInTransaction(app: App, tx: Tx, actor: Actor, email: Sched
   if (cancelled === 0) return false
   // Rejected recipients do not count against the quota.
   if (email.quotaMonth !== null) giveQuotaBack(tx, email.accountId, email.quotaMonth, cancelled)
-  audit(app, tx, actor, { action: 'email.cancelled', resourceType: 'email', resourceId: formatUuid(email.uuid) })
+  auditChange(app, tx, actor, 'email.cancelled', email.uuid)
   return true
 }
 
@@ -72,16 +72,9 @@ export async function rescheduleEmail(
         'email_not_scheduled',
         `Only a scheduled email can be rescheduled; this one is ${statusName(email.status)}.`,
       )
-    audit(app, tx, actor, {
-      action: 'email.rescheduled',
-      resourceType: 'email',
-      resourceId: id.toLowerCase(),
-      metadata: {
-        from: isoTimeOrNull(email.scheduledAt),
-        to: isoTime(at),
-        ...describeChanges({ scheduled_at: isoTimeOrNull(email.scheduledAt) }, { scheduled_at: isoTime(at) }),
-      },
-    })
+    const [from, to] = [isoTimeOrNull(email.scheduledAt), isoTime(at)]
+    const changes = describeChanges({ scheduled_at: from }, { scheduled_at: to })
+    auditChange(app, tx, actor, 'email.rescheduled', email.uuid, { from, to, ...changes })
     tx.afterCommit(() => {
       for (const lane of lanes) app.mailDue.emit({ lane, at })
     })

@@ -8,7 +8,7 @@ import { isDeepStrictEqual } from 'node:util'
 import type { Static } from '@sinclair/typebox'
 import { storeWithinPlan } from '#features/core/accounts/limits.ts'
 import type { Actor, App } from '#features/core/app/app.ts'
-import { audit } from '#features/core/audit-logs/audit.ts'
+import { auditChange } from '#features/core/audit-logs/audit.ts'
 import { requireHeaderSafe } from '#features/sending/accept/attachments.ts'
 import type { BroadcastStarted } from '#features/sending/broadcasts/model.ts'
 import { applyTemplate, requireRegisteredSender } from '#features/sending/broadcasts/send.ts'
@@ -142,7 +142,7 @@ export async function createNewsletter(app: App, actor: Actor, input: Newsletter
       sql(tx.db).insert.run(uuid, actor.accountId, ...toColumnValues(stored), newsletterStatusCode('draft'), now, now),
     )
     const id = formatUuid(uuid)
-    audit(app, tx, actor, { action: 'newsletter.created', resourceType: 'newsletter', resourceId: id })
+    auditChange(app, tx, actor, 'newsletter.created', id)
     return getNewsletter(tx.db, actor.accountId, id)
   })
 }
@@ -173,11 +173,7 @@ export async function changeNewsletter(
         newsletterStatusCode('draft'),
       ),
     )
-    audit(app, tx, actor, {
-      action: 'newsletter.updated',
-      resourceType: 'newsletter',
-      resourceId: formatUuid(before.uuid),
-    })
+    auditChange(app, tx, actor, 'newsletter.updated', before.uuid)
     return getNewsletter(tx.db, actor.accountId, id)
   })
 }
@@ -192,12 +188,7 @@ export const deleteNewsletter = (app: App, actor: Actor, id: string): Promise<vo
       newsletterStatusCode('sending'),
     )
     if (changes === 0) throw createInProgressError(newsletter)
-    audit(app, tx, actor, {
-      action: 'newsletter.deleted',
-      resourceType: 'newsletter',
-      resourceId: formatUuid(newsletter.uuid),
-      metadata: { subject: newsletter.subject },
-    })
+    auditChange(app, tx, actor, 'newsletter.deleted', newsletter.uuid, { subject: newsletter.subject })
   })
 
 function requireDraft(newsletter: Newsletter): void {
@@ -344,15 +335,10 @@ export async function sendNewsletter(
     const { scheduledAt } = operation
     if (!startNewsletter(tx, newsletter.id, { ...operation, operationId: operation.id, scheduledAt, now }))
       throw new Error(`newsletter ${newsletter.id} is not a draft`)
-    audit(app, tx, actor, {
-      action: 'newsletter.started',
-      resourceType: 'newsletter',
-      resourceId: formatUuid(newsletter.uuid),
-      metadata: {
-        operation_id: operation.uuid,
-        total_recipients: operation.total,
-        ...(scheduledAt !== undefined && { scheduled_at: isoTime(scheduledAt) }),
-      },
+    auditChange(app, tx, actor, 'newsletter.started', newsletter.uuid, {
+      operation_id: operation.uuid,
+      total_recipients: operation.total,
+      ...(scheduledAt !== undefined && { scheduled_at: isoTime(scheduledAt) }),
     })
   })
 }

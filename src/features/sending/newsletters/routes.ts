@@ -99,24 +99,17 @@ export const newsletterRoutes = (app: App, { takeRate }: { readonly takeRate: Ta
         ),
       },
     )
-    .delete(
-      '/:id',
-      async ({ actor, params, set }) => {
-        await deleteNewsletter(app, actor, params.id)
-        set.status = 204
-      },
-      {
-        params,
-        detail: describeRoute(
-          'Delete a newsletter',
-          requires('contacts:write'),
-          'Its emails and its operation stay.',
-          errorResponses({
-            409: ['newsletter_not_draft', 'It is scheduled or being sent: cancel its operation first.'],
-          }),
-        ),
-      },
-    )
+    .delete('/:id', ({ actor, params }) => deleteNewsletter(app, actor, params.id), {
+      params,
+      detail: describeRoute(
+        'Delete a newsletter',
+        requires('contacts:write'),
+        'Its emails and its operation stay.',
+        errorResponses({
+          409: ['newsletter_not_draft', 'It is scheduled or being sent: cancel its operation first.'],
+        }),
+      ),
+    })
     .post(
       '/:id/send',
       ({ actor, params, body, request, set, status }) =>

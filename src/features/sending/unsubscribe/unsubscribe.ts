@@ -5,7 +5,7 @@
 
 import type { Database } from 'bun:sqlite'
 import type { App } from '#features/core/app/app.ts'
-import { audit, createSystemActor } from '#features/core/audit-logs/audit.ts'
+import { auditChange, createSystemActor } from '#features/core/audit-logs/audit.ts'
 import { countDaily, domainOfAddress } from '#features/core/events/daily-stats.ts'
 import { countCaptured, record } from '#features/core/events/record.ts'
 import { findContactById } from '#features/setup/contact-store/find.ts'
@@ -244,10 +244,7 @@ function auditByRecipient(
   { accountUuid, address }: UnsubscribeFacts,
   action: 'suppression.created' | 'suppression.deleted',
 ): void {
-  audit(app, tx, createSystemActor({ accountId, accountUuid }), {
-    action,
-    resourceType: 'suppression',
-    resourceId: suppressionListKey(tx.db, accountId, toSuppressionKey(address)),
-    metadata: { reason: UNSUBSCRIBE, by: 'recipient' },
-  })
+  const key = suppressionListKey(tx.db, accountId, toSuppressionKey(address))
+  const actor = createSystemActor({ accountId, accountUuid })
+  auditChange(app, tx, actor, action, key, { reason: UNSUBSCRIBE, by: 'recipient' }, 'suppression')
 }

@@ -4,7 +4,7 @@ import { Elysia } from 'elysia'
 import { getAccount, requireAccount } from '#features/core/accounts/accounts.ts'
 import type { App } from '#features/core/app/app.ts'
 import { authenticated, operatorRoute } from '#features/core/app/http.ts'
-import { type AuditActor, audit } from '#features/core/audit-logs/audit.ts'
+import { type AuditActor, auditChange } from '#features/core/audit-logs/audit.ts'
 import { toServiceActor } from '#features/core/audit-logs/view-log.ts'
 import { addRule, findPool, removeRules } from '#features/sending/queue/queue-rules.ts'
 import { findStreamId, listStreamPools, setStreamPool } from '#features/setup/streams/streams.ts'
@@ -12,7 +12,6 @@ import type { Tx } from '#platform/db/commit.ts'
 import { invalid, notFound } from '#platform/errors.ts'
 import { dataBody } from '#platform/http/envelope.ts'
 import * as S from '#platform/http/schemas.ts'
-import { formatUuid } from '#platform/ids.ts'
 import { parseOutboundSource } from '#platform/settings/outbound-source.ts'
 import { wakeSelected } from './queue-control.ts'
 
@@ -83,12 +82,8 @@ export async function setPool(
         throw notFound('stream_not_found', `The account ${name} has no stream "${stream}"; use the slug of the stream.`)
       setStreamPool(tx, streamId, pool)
     } else setAccountPool(app, tx, actor, accountId, pool)
-    audit(app, tx, actor, {
-      action: 'operator.account_pool_set',
-      resourceType: 'account',
-      resourceId: formatUuid(uuid),
-      metadata: { pool, ...(stream !== undefined && { stream }) },
-    })
+    const metadata = { pool, ...(stream !== undefined && { stream }) }
+    auditChange(app, tx, actor, 'operator.account_pool_set', uuid, metadata, 'account')
   })
   // Mail that waits for a suspended address may now leave from another one.
   await wakeSelected(app, { accountId })
