@@ -19,10 +19,10 @@ import { createOwnerKind } from '#features/people/owner-notices/owner-notices.ts
 import { removeDeletedMailboxes } from '#features/receiving/agent-mailboxes/removal.ts'
 import { purgeReports } from '#features/receiving/domain-reports/store.ts'
 import { purgeOperatorMail } from '#features/receiving/postmaster/store.ts'
-import { ContentWatch } from '#features/reporting/abuse/content-watch.ts'
+import { startContentWatch } from '#features/reporting/abuse/content-watch.ts'
 import { PAUSE_NOTICE } from '#features/reporting/abuse/pause.ts'
 import { startAbuseWatch } from '#features/reporting/abuse/watch.ts'
-import { BroadcastEnqueuer } from '#features/sending/broadcasts/enqueue.ts'
+import { startEnqueuer } from '#features/sending/broadcasts/enqueue.ts'
 import { startDeadlineLoop } from '#features/sending/delivery/attempt/claim.ts'
 import { startHeldMailReleaser } from '#features/sending/delivery/verdict/held-mail.ts'
 import { removeDeletedDomains } from '#features/sending/emails/delete-domain.ts'
@@ -136,7 +136,7 @@ const LOOPS: readonly ((app: App) => DueLoop)[] = [
   startHeldMailReleaser,
   startDeadlineLoop,
   startAbuseWatch,
-  (app) => new ContentWatch(app),
+  startContentWatch,
   startEmailIndexing,
 ]
 
@@ -146,7 +146,7 @@ const LOOPS: readonly ((app: App) => DueLoop)[] = [
  * @param broadcastAhead emails of a broadcast in the mail queue, for tests
  */
 export function startBackground(app: App, broadcastAhead?: number): { stop(): Promise<void> } {
-  const loops = [...LOOPS.map((start) => start(app)), new BroadcastEnqueuer(app, followBroadcast, broadcastAhead)]
+  const loops = [...LOOPS.map((start) => start(app)), startEnqueuer(app, followBroadcast, broadcastAhead)]
   return {
     async stop() {
       await Promise.all(loops.map((loop) => loop.stop()))

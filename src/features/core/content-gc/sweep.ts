@@ -182,6 +182,7 @@ export function startSweeper(app: App): DueLoop {
       dueAt = app.clock.now() + (stayingCount > 0 ? RETRY_DELAY_MS : isBusy ? 0 : MAX_INTERVAL_MS)
       return dueAt
     },
+    onEnded: () => stopListening(),
   })
   const stopListening = app.contentDropped.listen(() => {
     const sweepAt = app.clock.now() + COLLECT_DELAY_MS
@@ -190,11 +191,5 @@ export function startSweeper(app: App): DueLoop {
       loop.wake()
     }
   })
-  return {
-    wake: () => loop.wake(),
-    async stop() {
-      stopListening()
-      await loop.stop()
-    },
-  }
+  return loop
 }

@@ -66,18 +66,26 @@ const sql = prepareStatements((db) => ({
   ),
 }))
 
-/** Checks new emails from construction until `stop`. */
-export class ContentWatch implements DueLoop {
+/** Starts the loop that checks new emails. */
+export const startContentWatch = (app: App): DueLoop => new ContentWatch(app).loop
+
+class ContentWatch {
   readonly #app: App
   readonly #known = new Set<string>()
   /** Running model requests; below, when the last request about each account began. */
   readonly #asking = new Set<Promise<void>>()
   readonly #asked = new Map<number, Millis>()
-  readonly #loop: DueLoop
+  readonly loop: DueLoop
 
   constructor(app: App) {
     this.#app = app
-    this.#loop = startDueLoop({ name: 'content', clock: app.clock, log: app.log, step: (ending) => this.#step(ending) })
+    this.loop = startDueLoop({
+      name: 'content',
+      clock: app.clock,
+      log: app.log,
+      step: (ending) => this.#step(ending),
+      onEnded: () => Promise.all(this.#asking),
+    })
   }
 
   async #step(ending: AbortSignal): Promise<Millis | undefined> {
@@ -159,15 +167,6 @@ export class ContentWatch implements DueLoop {
       )
     this.#asking.add(task)
     void task.finally(() => this.#asking.delete(task))
-  }
-
-  wake(): void {
-    this.#loop.wake()
-  }
-
-  async stop(): Promise<void> {
-    await this.#loop.stop()
-    await Promise.all(this.#asking)
   }
 }
 

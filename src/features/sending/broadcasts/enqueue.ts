@@ -106,10 +106,10 @@ const sql = prepareStatements((db) => ({
 }))
 
 /**
- * Enqueues due broadcasts from construction until `stop`, and completes cancellations. Accounts run concurrently, so an
+ * Enqueues due broadcasts until its loop is stopped, and completes cancellations. Accounts run concurrently, so an
  * account with slow templates delays no other account; within an account, the oldest broadcast that can proceed runs.
  */
-export class BroadcastEnqueuer implements DueLoop {
+class BroadcastEnqueuer {
   readonly #app: App
   readonly #onTransition: OnTransition
   readonly #maxAhead: number
@@ -123,34 +123,33 @@ export class BroadcastEnqueuer implements DueLoop {
   readonly #withdrawals = new Map<number, WithdrawalScan>()
   readonly #runningSteps = new Map<number, Promise<void>>()
   #isFirstStep = true
-  readonly #loop: DueLoop
-  readonly #stopListening: readonly (() => void)[]
+  readonly loop: DueLoop
 
-  /**
-   * @param onTransition updates the newsletter in the transaction of the transition
-   * @param maxAhead another limit, for tests
-   */
-  constructor(app: App, onTransition: OnTransition, maxAhead = MAX_AHEAD) {
+  constructor(app: App, onTransition: OnTransition, maxAhead: number) {
     this.#app = app
     this.#onTransition = onTransition
     this.#maxAhead = maxAhead
-    this.#loop = startDueLoop({
+    this.loop = startDueLoop({
       name: 'broadcasts',
       clock: app.clock,
       log: app.log,
       step: (ending) => this.#step(ending),
+      onEnded: () => {
+        for (const stop of stopListening) stop()
+        return Promise.all(this.#runningSteps.values())
+      },
     })
-    this.#stopListening = [
+    const stopListening = [
       app.clockSetBack.listen(() => {
         // The retry times may be too late: they were computed before the clock was set back.
         this.#retryAt.clear()
-        this.#loop.wake()
+        this.loop.wake()
       }),
       app.broadcastChanged.listen(() => {
         // A resume often means that the cause of the delay was fixed.
         this.#retryAt.clear()
         for (const accountId of this.#runningSteps.keys()) this.#changedAccounts.add(accountId)
-        this.#loop.wake()
+        this.loop.wake()
       }),
       // An attempt frees capacity, and a broadcast ends once all its emails were attempted.
       app.eventsRecorded.listen(({ accountId }) => this.#wakeFor(accountId)),
@@ -163,7 +162,7 @@ export class BroadcastEnqueuer implements DueLoop {
     if (waiting === undefined) return
     this.#awaitingDelivery.delete(accountId)
     this.#retryAt.delete(waiting)
-    this.#loop.wake()
+    this.loop.wake()
   }
 
   async #advance(id: number): Promise<void> {
@@ -202,7 +201,7 @@ export class BroadcastEnqueuer implements DueLoop {
       }
       const running = this.#advance(id).finally(() => {
         this.#runningSteps.delete(accountId)
-        this.#loop.wake()
+        this.loop.wake()
       })
       this.#runningSteps.set(accountId, running)
     }
@@ -306,17 +305,15 @@ export class BroadcastEnqueuer implements DueLoop {
   #transition(tx: Tx, broadcast: Broadcast, transition: Parameters<typeof transitionBroadcast>[3]): boolean {
     return transitionBroadcast(this.#app, tx, broadcast, transition, this.#onTransition)
   }
-
-  wake(): void {
-    this.#loop.wake()
-  }
-
-  async stop(): Promise<void> {
-    for (const stop of this.#stopListening) stop()
-    await this.#loop.stop()
-    await Promise.all(this.#runningSteps.values())
-  }
 }
+
+/**
+ * Starts the loop that enqueues broadcasts.
+ * @param onTransition updates the newsletter in the transaction of the transition
+ * @param maxAhead another limit, for tests
+ */
+export const startEnqueuer = (app: App, onTransition: OnTransition, maxAhead = MAX_AHEAD): DueLoop =>
+  new BroadcastEnqueuer(app, onTransition, maxAhead).loop
 
 /** Number of enqueued emails that were not attempted yet. */
 function countUnattempted(app: App, { id, accountId, handedOver }: Broadcast): number {

@@ -62,9 +62,8 @@ const MAX_HEAD_BYTES = 16 * KiB
 /** Larger messages are compressed in the thread pool. */
 const MAX_SYNC_COMPRESSED_BYTES = 64 * KiB
 const ZSTD_LEVEL = 1
-/** What one write deletes and returns to the disk at most, so that it does not take long. */
+/** What one write deletes at most, so that it does not take long. */
 const MAX_REMOVED_PER_BATCH = 200
-const MAX_PAGES_FREED_PER_BATCH = 256
 
 const SCHEMA = `
   CREATE TABLE IF NOT EXISTS captures (
@@ -117,13 +116,9 @@ const sql = prepareStatements((db) => ({
     `${SELECT_OLD} WHERE owner_id = ? ORDER BY received_at, recipient_id LIMIT 1`,
   ),
   remove: db.prepare('DELETE FROM captures WHERE recipient_id = ?'),
-  pages: db.prepare<{ free: number; total: number }, []>(
-    'SELECT freelist_count AS free, page_count AS total FROM pragma_freelist_count, pragma_page_count',
-  ),
   removeOfEmail: db.prepare<StoredSize, [number]>(
     'DELETE FROM captures WHERE email_id = ? RETURNING owner_id AS ownerId, stored_bytes AS storedBytes',
   ),
-  giveBack: db.prepare(`PRAGMA incremental_vacuum(${MAX_PAGES_FREED_PER_BATCH})`),
 }))
 
 /** The store in the data directory, created if needed. Only the process that owns the directory may open it. */
@@ -254,9 +249,6 @@ export class CaptureStore {
 
   async #purgeNow(): Promise<void> {
     while (this.#isPurgeDue()) await this.committer.writeFromReserve((tx) => this.#removeBatch(tx))
-    let freedPages = 1
-    while (freedPages > 0 && this.#isMostlyFree())
-      freedPages = await this.committer.writeFromReserve((tx) => sql(tx.db).giveBack.all().length)
   }
 
   #isPurgeDue(): boolean {
@@ -296,12 +288,6 @@ export class CaptureStore {
     tx.afterCommit(() => {
       for (const { ownerId, storedBytes } of removed) this.#bytes.add(ownerId, -storedBytes)
     })
-  }
-
-  /** Whether to return free pages to the disk: at most half of the file stays for the next messages. */
-  #isMostlyFree(): boolean {
-    const { free = 0, total = 0 } = sql(this.db).pages.get() ?? {}
-    return free > total / 2
   }
 }
 

@@ -2,7 +2,7 @@
 import { describe, expect, setDefaultTimeout, test } from 'bun:test'
 import { extractParts } from '#features/reporting/abuse/content-parts.ts'
 import { PAUSE_SCORE, type Score, scoreContent } from '#features/reporting/abuse/content-rules.ts'
-import { ContentWatch } from '#features/reporting/abuse/content-watch.ts'
+import { startContentWatch } from '#features/reporting/abuse/content-watch.ts'
 import { createLog } from '#platform/log/log.ts'
 import { parseMailbox } from '#protocols/address/parse.ts'
 // Honest mail as banks, shops and services send it, and typical phishing with invented hosts, in six languages.
@@ -114,7 +114,7 @@ test('an email is checked again when its pause could not be stored', async () =>
   const { app, clock } = service
   await service.accepted(PHISH)
   app.db.run("CREATE TRIGGER broken BEFORE INSERT ON abuse_findings BEGIN SELECT RAISE(FAIL, 'no'); END")
-  const watch = new ContentWatch(app)
+  const watch = startContentWatch(app)
   await eventually(() => lines.some((line) => line.includes('a step failed')))
   expect(paused(service)).toEqual([])
   app.db.run('DROP TRIGGER broken')

@@ -124,14 +124,3 @@ test('the next purge deletes all messages over the age limit, however many there
   await fixture.store.purge()
   expect(storedRecipients(fixture)).toEqual([1000])
 })
-
-test('the file shrinks after messages were deleted', async () => {
-  await using fixture = createStore({ maxBytes: 8 * MiB, maxAgeMs: hours(1) })
-  const pages = () => fixture.store.db.query<{ page_count: number }, []>('PRAGMA page_count').get()?.page_count ?? 0
-  const initialPages = pages()
-  for (let id = 1; id <= 40; id++) await fixture.store.save(captureOf(id, { raw: incompressible(100 * KiB) }))
-  expect(pages()).toBeGreaterThan(initialPages + 900)
-  fixture.clock.advance(hours(2))
-  await fixture.store.purge()
-  expect(pages()).toBeLessThan(initialPages * 2)
-})
