@@ -31,8 +31,7 @@ export class Pairs {
   readonly registry: ProviderRegistry
   readonly #options: PairsOptions
   readonly #clock: Clock
-  /** Resolves when the last change is stored or refused; writes are made in their order. */
-  #stored: Promise<void> = Promise.resolve()
+  readonly #store: PairStore
   readonly #pairs = new Map<string, Pair>()
   readonly #timers = new Map<Pair, Timer>()
   #nextSweepAtMs = 0
@@ -42,7 +41,8 @@ export class Pairs {
     this.#options = options
     this.#clock = options.app.clock
     this.registry = new ProviderRegistry(options.app.config)
-    for (const { provider, source, ...state } of readPairs(options.app.db))
+    this.#store = new PairStore(options.app)
+    for (const { provider, source, ...state } of this.#store.read())
       this.get(this.registry.byName(provider), source).restore(state, this.instant())
   }
 
@@ -77,7 +77,7 @@ export class Pairs {
 
   count(pair: Pair, outcome: TrafficOutcome): void {
     pair.count(outcome, this.#clock.now())
-    if (pair.warmUp?.needsStoring) this.#save(pair)
+    if (pair.warmUp?.needsStoring) this.#store.save(pair)
   }
 
   all(): Pair[] {
@@ -117,7 +117,7 @@ export class Pairs {
       },
       suspension ? 'provider suspended' : factor < 1 ? 'provider slowed down' : 'provider back to its limits',
     )
-    this.#save(pair)
+    this.#store.save(pair)
     this.#timers.get(pair)?.cancel()
     this.#timers.delete(pair)
     this.#options.onChanged(pair)
@@ -135,17 +135,9 @@ export class Pairs {
     return found.length
   }
 
-  /** Resolves when every change is stored or was refused; a refused one is stored with the next change of its pair. */
+  /** Resolves when every change is stored or given up. */
   flush(): Promise<void> {
-    return this.#stored
-  }
-
-  #save(pair: Pair): void {
-    const { clock, commit, log } = this.#options.app
-    pair.warmUp?.markStored()
-    this.#stored = commit
-      .writeFromReserve((tx) => savePair(tx, pair, clock.now()))
-      .catch((error: unknown) => log.error({ err: error }, 'state of a provider not stored'))
+    return this.#store.flush()
   }
 
   /** Cancels the timers, and resolves when every change is stored or given up. */
@@ -153,8 +145,8 @@ export class Pairs {
     this.#isStopped = true
     for (const timer of this.#timers.values()) timer.cancel()
     this.#timers.clear()
-    for (const pair of this.#pairs.values()) if (pair.warmUp?.isChanged) this.#save(pair)
-    await this.#stored
+    for (const pair of this.#pairs.values()) if (pair.warmUp?.isChanged) this.#store.save(pair)
+    await this.#store.flush()
   }
 
   /** Evicts unused pairs, at most once an hour, or when there are too many. */
@@ -181,7 +173,7 @@ export class Pairs {
     this.#pairs.delete(key)
     if (pair.isNormal) return
     pair.reset(at)
-    this.#save(pair)
+    this.#store.save(pair)
   }
 }
 
@@ -220,19 +212,60 @@ export const listSuspendedProviders = (db: Database): string[] =>
     .suspended.all()
     .map(({ provider }) => provider)
 
-const readPairs = (db: Database): (PairState & Pick<PairRow, 'provider' | 'source'>)[] =>
-  sql(db)
-    .all.all()
-    .map(({ provider, source, factor, learnedPerMinute, rule, reason, since, until, durationMs, failures }) => ({
-      provider,
-      source,
-      factor,
-      learnedPerMinute: learnedPerMinute ?? undefined,
-      suspension:
-        until === null
-          ? undefined
-          : { rule: rule ?? '', reason: reason ?? '', since: since ?? until, until, durationMs, failures },
-    }))
+/** Writes changed pairs one after the other; several changes of a pair in the meantime become one. */
+class PairStore {
+  readonly #app: PairsOptions['app']
+  readonly #changed = new Set<Pair>()
+  #writing: Promise<void> | undefined
+
+  constructor(app: PairsOptions['app']) {
+    this.#app = app
+  }
+
+  read(): (PairState & Pick<PairRow, 'provider' | 'source'>)[] {
+    return sql(this.#app.db)
+      .all.all()
+      .map(({ provider, source, factor, learnedPerMinute, rule, reason, since, until, durationMs, failures }) => ({
+        provider,
+        source,
+        factor,
+        learnedPerMinute: learnedPerMinute ?? undefined,
+        suspension:
+          until === null
+            ? undefined
+            : { rule: rule ?? '', reason: reason ?? '', since: since ?? until, until, durationMs, failures },
+      }))
+  }
+
+  save(pair: Pair): void {
+    pair.warmUp?.markStored()
+    this.#changed.add(pair)
+    void this.flush()
+  }
+
+  /** Resolves when every change is stored or was refused; a refused one is stored with the next change of its pair. */
+  flush(): Promise<void> {
+    this.#writing ??= this.#write().finally(() => {
+      this.#writing = undefined
+    })
+    return this.#writing
+  }
+
+  async #write(): Promise<void> {
+    const { clock, commit, log } = this.#app
+    while (this.#changed.size > 0) {
+      const pairs = [...this.#changed]
+      this.#changed.clear()
+      try {
+        await commit.writeFromReserve((tx) => {
+          for (const pair of pairs) savePair(tx, pair, clock.now())
+        })
+      } catch (error) {
+        log.error({ err: error }, 'state of a provider not stored')
+      }
+    }
+  }
+}
 
 /** A pair that is as if it were new has no row. */
 function savePair(tx: Tx, { provider: { name }, sourceIp, state, isNormal, warmUp }: Pair, now: Millis): void {

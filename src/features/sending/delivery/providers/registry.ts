@@ -72,6 +72,7 @@ export function readProviders({
   const entries = parseProviders('providers.toml', embedded)
   const own = path === '' ? {} : parseProviders(path, readFile(path))
   for (const [name, entry] of Object.entries(own)) entries[name] = { ...entries[name], ...entry }
+  requireDistinctSuffixes(path, entries)
   const relayed = Object.entries(entries).find(([, { route }]) => route === 'smarthost')
   if (relayed && relayUrl === '' && overflowUrl === '')
     throw new ConfigError(
@@ -112,6 +113,19 @@ function findSyntaxErrorLine(text: string): number {
   const lines = text.split('\n')
   const valid = lines.findLastIndex((_, i) => attempt(() => Bun.TOML.parse(lines.slice(0, i).join('\n'))) !== undefined)
   return valid + 1
+}
+
+function requireDistinctSuffixes(path: string, entries: Entries): void {
+  const nameOf = new Map<string, string>()
+  for (const [name, { mx = [] }] of Object.entries(entries))
+    for (const suffix of mx) {
+      const other = nameOf.get(suffix.toLowerCase())
+      if (other !== undefined)
+        throw new ConfigError(
+          `${path}: ${name}.mx has the suffix "${suffix}", which is also in [${other}]; each may be in one entry, once.`,
+        )
+      nameOf.set(suffix.toLowerCase(), name)
+    }
 }
 
 const toPolicy = (name: string, entry: Entry): ProviderPolicy => ({
@@ -155,7 +169,6 @@ export class ProviderRegistry {
     const fallback = this.#policies.get(DEFAULT_PROVIDER)
     if (!fallback) throw new Error('providers.toml has no [default]')
     this.#default = fallback
-    // A suffix of two entries belongs to the last one: the operator's own come last.
     for (const policy of this.#policies.values()) for (const suffix of policy.mx) this.#bySuffix.set(suffix, policy)
   }
 
