@@ -26,10 +26,6 @@ const DUE_COLUMNS = `recipients.id, email_id AS emailId, attempts, ${IS_NEVER_AT
 /** Recipients among which `hasSentFrom` searches, newest first; this takes some 20 ms. */
 const MAX_HISTORY = 100_000
 
-/** Reads the open emails of the account until one is found: some 150 ms of a million. */
-const selectOpenEmail = (column: 'stream_id' | 'domain_id'): string =>
-  `SELECT id FROM emails WHERE account_id = ? AND status IN ${OPEN_CODES} AND ${column} = ? LIMIT 1`
-
 const sql = prepareStatements((db) => ({
   due: db.prepare<DueRow, [string, number, number]>(
     `SELECT ${DUE_COLUMNS} FROM recipients WHERE lane = ? AND next_at <= ? AND status <> ${PROCESSING} ORDER BY next_at LIMIT ?`,
@@ -85,8 +81,9 @@ const sql = prepareStatements((db) => ({
      ORDER BY lane, next_at, id LIMIT ?5`,
   ),
   makeDue: db.prepare(`UPDATE recipients SET next_at = ? WHERE id = ? AND next_at = ? AND status = ${QUEUED}`),
-  openOfStream: db.prepare<{ id: number }, [number, number]>(selectOpenEmail('stream_id')),
-  openOfDomain: db.prepare<{ id: number }, [number, number]>(selectOpenEmail('domain_id')),
+  openOfStream: db.prepare<{ id: number }, [number, number]>(
+    `SELECT id FROM emails WHERE account_id = ? AND status IN ${OPEN_CODES} AND stream_id = ? LIMIT 1`,
+  ),
   first: db.prepare<{ sendingIp: string | null; attempts: number }, [string]>(
     `SELECT sending_ip AS sendingIp, attempts FROM recipients
      WHERE lane = ? AND next_at IS NOT NULL AND status <> ${PROCESSING} ORDER BY next_at LIMIT 1`,
@@ -153,9 +150,6 @@ export function listLanesAfter(
 
 export const hasOpenEmail = (db: Tx['db'], accountId: number, streamId: number): boolean =>
   sql(db).openOfStream.get(accountId, streamId) !== null
-
-export const hasOpenEmailOfDomain = (db: Tx['db'], accountId: number, domainId: number): boolean =>
-  sql(db).openOfDomain.get(accountId, domainId) !== null
 
 /** The earliest due time of the waiting recipients of a lane; undefined if none is waiting. */
 export const findFirstDue = (db: Tx['db'], lane: string): Millis | undefined =>
