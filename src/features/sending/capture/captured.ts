@@ -15,7 +15,15 @@ import { decodeFields, decodeValue, readHead } from '#protocols/mime/header-fiel
 import { embedPictures, type InlinePicture, MAX_PICTURE_BYTES } from '#protocols/mime/inline-pictures.ts'
 import { parseMessage } from '#protocols/mime/parse.ts'
 import { UnparseableError } from '#protocols/mime/parsed.ts'
-import { findInInbox, type InboxEmail, type InboxFilter, listInbox, listOldest, markRead } from './inbox.ts'
+import {
+  findCapturedBy,
+  findInInbox,
+  findNewestTime,
+  type InboxEmail,
+  type InboxFilter,
+  listInbox,
+  markRead,
+} from './inbox.ts'
 import { type CapturedDetail, CapturedRow } from './model.ts'
 import type { CapturedMessage, CaptureStore } from './store.ts'
 
@@ -175,11 +183,13 @@ export async function deleteCaptured(app: App, store: CaptureStore, actor: Actor
   await app.commit.write((tx) => auditChange(app, tx, actor, 'captured_email.deleted', email.uuid))
 }
 
-/** Deletes all captured mail of an account, in batches; returns the number of emails. */
+/** Deletes all mail of an account that was captured until now, in batches; returns the number of emails. */
 export async function deleteAllCaptured(app: App, store: CaptureStore, actor: Actor): Promise<number> {
+  // Not the time of now: the clock may have been set back.
+  const newestAt = findNewestTime(store.db, actor.accountId) ?? 0
   let deleted = 0
   for (;;) {
-    const emailIds = listOldest(store.db, actor.accountId, DELETE_BATCH_SIZE)
+    const emailIds = findCapturedBy(store.db, actor.accountId, newestAt, DELETE_BATCH_SIZE)
     if (emailIds.length === 0 || (await store.remove(emailIds)) === 0) break
     deleted += emailIds.length
   }

@@ -84,8 +84,12 @@ const sql = prepareStatements((db) => ({
        ON CONFLICT (email_id) DO UPDATE SET search_text = search_text || ?8 WHERE instr(search_text, ?8) = 0`,
   ),
   setRead: db.prepare('UPDATE inbox SET is_read = ? WHERE email_id = ? AND account_id = ?'),
-  oldest: db.prepare<{ emailId: number }, [number, number]>(
-    'SELECT email_id AS emailId FROM inbox WHERE account_id = ? ORDER BY received_at, email_id LIMIT ?',
+  oldest: db.prepare<{ emailId: number }, [number, number, number]>(
+    `SELECT email_id AS emailId FROM inbox WHERE account_id = ? AND received_at <= ?
+       ORDER BY received_at, email_id LIMIT ?`,
+  ),
+  newest: db.prepare<{ receivedAt: number | null }, [number]>(
+    'SELECT max(received_at) AS receivedAt FROM inbox WHERE account_id = ?',
   ),
 }))
 
@@ -129,10 +133,14 @@ export function findInInbox(db: Database, accountId: number, emailId: number): I
 export const markRead = (committer: Committer, accountId: number, emailId: number, isRead: boolean): Promise<unknown> =>
   committer.write((tx) => sql(tx.db).setRead.run(isRead ? 1 : 0, emailId, accountId))
 
-/** Row ids of the oldest captured emails of an account. */
-export const listOldest = (db: Database, accountId: number, limit: number): number[] =>
+/** When the newest email of an account was captured; undefined: it has none. */
+export const findNewestTime = (db: Database, accountId: number): Millis | undefined =>
+  sql(db).newest.get(accountId)?.receivedAt ?? undefined
+
+/** Row ids of the oldest emails of an account that were captured by a time. */
+export const findCapturedBy = (db: Database, accountId: number, time: Millis, limit: number): number[] =>
   sql(db)
-    .oldest.all(accountId, limit)
+    .oldest.all(accountId, time, limit)
     .map(({ emailId }) => emailId)
 
 const toInboxEmail = ({ isRead, ...row }: InboxRow): InboxEmail => ({ ...row, isRead: isRead === 1 })
