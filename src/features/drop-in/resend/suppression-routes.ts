@@ -1,4 +1,7 @@
-/** @module The suppression list: add, read, list, remove, one address or many. Ids are numbers of rows. */
+/**
+ * @module The suppression list: add, read, list, remove, one address or many. The ids of this interface are sealed row
+ * ids, because suppressions are not found by their public id.
+ */
 import { Elysia } from 'elysia'
 import {
   addSuppression,
@@ -11,6 +14,9 @@ import {
 } from '#features/audience/suppressions/suppressions.ts'
 import type { App } from '#features/core/app/app.ts'
 import { authenticated, requires } from '#features/core/app/http.ts'
+import type { KeyRing } from '#platform/crypto/crypto.ts'
+import { openSealedToken, sealedTokenLength, sealToken } from '#platform/crypto/sealed-token.ts'
+import { encodeVarint, MAX_VARINT_BYTES } from '#platform/crypto/token-bytes.ts'
 import { invalid, notFound } from '#platform/errors.ts'
 import { isoTime } from '#platform/http/envelope.ts'
 import { formatUuid } from '#platform/ids.ts'
@@ -41,7 +47,7 @@ export const resendSuppressionRoutes = (app: App) =>
             listAbove: ([id], limit) =>
               listSuppressionsAfter(app.db, accountId, Number(id), limit, reason).toReversed(),
           },
-          toListedSuppression,
+          (suppression) => toListedSuppression(app.keys, suppression),
         )
       },
       { detail: READS },
@@ -50,7 +56,7 @@ export const resendSuppressionRoutes = (app: App) =>
       '/',
       async ({ actor, body, set }) => {
         const address = requireText(readBody({ body, set }, ['email']), 'email')
-        return toReference(await addSuppression(app, actor, { address }))
+        return toReference(app.keys, await addSuppression(app, actor, { address }))
       },
       { detail: WRITES },
     )
@@ -66,7 +72,7 @@ export const resendSuppressionRoutes = (app: App) =>
             throw invalid(`emails.${index}`, `emails.${index}: ${listed.reason}`, 'invalid_address')
         }
         const added = await Promise.all(emails.map((address) => addSuppression(app, actor, { address })))
-        return { data: added.map(toReference) }
+        return { data: added.map((suppression) => toReference(app.keys, suppression)) }
       },
       { detail: WRITES },
     )
@@ -83,7 +89,7 @@ export const resendSuppressionRoutes = (app: App) =>
           names.map(async (name) => {
             const found = findSuppression(app, actor.accountId, name)
             const removed = found ? await removeSuppression(app, actor, found.address) : 0
-            const reference = found ? toReference(found) : { object: 'suppression' as const, id: name }
+            const reference = found ? toReference(app.keys, found) : { object: 'suppression' as const, id: name }
             return { ...reference, deleted: removed > 0 }
           }),
         )
@@ -95,7 +101,7 @@ export const resendSuppressionRoutes = (app: App) =>
       '/:id',
       ({ actor: { accountId }, params: { id } }) => ({
         object: 'suppression' as const,
-        ...toListedSuppression(requireSuppression(app, accountId, id)),
+        ...toListedSuppression(app.keys, requireSuppression(app, accountId, id)),
       }),
       { detail: READS },
     )
@@ -104,15 +110,20 @@ export const resendSuppressionRoutes = (app: App) =>
       async ({ actor, params: { id } }) => {
         const found = requireSuppression(app, actor.accountId, id)
         await removeSuppression(app, actor, found.address)
-        return { ...toReference(found), deleted: true }
+        return { ...toReference(app.keys, found), deleted: true }
       },
       { detail: WRITES },
     )
 
-const ROW_ID = /^[1-9]\d{0,14}$/
+const CONTEXT = 'resend suppression id'
+const MAX_ID_LENGTH = sealedTokenLength(MAX_VARINT_BYTES)
 
-const findById = (app: App, accountId: number, id: string): Suppression | undefined =>
-  ROW_ID.test(id) ? findSuppressionById(app.db, accountId, Number(id)) : undefined
+const toId = (keys: KeyRing, { id }: Suppression): string => sealToken(keys, CONTEXT, [encodeVarint(id)])
+
+function findById(app: App, accountId: number, id: string): Suppression | undefined {
+  const facts = openSealedToken(app.keys, CONTEXT, id, MAX_ID_LENGTH)
+  return facts && findSuppressionById(app.db, accountId, facts.takeInteger())
+}
 
 /** The suppression with an id, or the newest of an address. */
 function findSuppression(app: App, accountId: number, idOrEmail: string): Suppression | undefined {
@@ -138,10 +149,13 @@ function parseOrigin(text: string | undefined): string | undefined {
   return REASONS[text as Origin]
 }
 
-const toReference = ({ id }: Suppression) => ({ object: 'suppression' as const, id: String(id) })
+const toReference = (keys: KeyRing, suppression: Suppression) => ({
+  object: 'suppression' as const,
+  id: toId(keys, suppression),
+})
 
-export const toListedSuppression = (suppression: Suppression) => ({
-  id: String(suppression.id),
+export const toListedSuppression = (keys: KeyRing, suppression: Suppression) => ({
+  id: toId(keys, suppression),
   email: suppression.address,
   origin: toOrigin(suppression.reason),
   source_id: suppression.sourceUuid === null ? null : formatUuid(suppression.sourceUuid),
