@@ -258,7 +258,7 @@ const pairOf = (provider: string | undefined, site = 'mx.receiver.test') => {
   return { key: name, provider: { name, isNamed } as Pair['provider'], sourceIp: '192.0.2.1' }
 }
 
-test('the operator is warned of a block once an hour for each rule and provider', () => {
+test('the operator is warned of a block once an hour for each rule and provider, with the number of the others', () => {
   const lines: Record<string, unknown>[] = []
   const clock = new ManualClock(Date.UTC(2026, 0, 1))
   const alerts = new ReplyAlerts(clock, createLog('warn', { write: (line) => void lines.push(JSON.parse(line)) }))
@@ -271,10 +271,10 @@ test('the operator is warned of a block once an hour for each rule and provider'
   note(LISTED, undefined)
   clock.advance(hours(1))
   note(LISTED, undefined)
-  expect(lines.map(({ rule, provider, site }) => ({ rule, provider, site }))).toEqual([
-    { rule: 'block-list', provider: undefined, site: 'mx.receiver.test' },
-    { rule: 'block-list', provider: 'gmx', site: 'mx.receiver.test' },
-    { rule: 'block-list', provider: undefined, site: 'mx.receiver.test' },
+  expect(lines.map(({ rule, provider, site, moreInLastHour }) => ({ rule, provider, site, moreInLastHour }))).toEqual([
+    { rule: 'block-list', provider: undefined, site: 'mx.receiver.test', moreInLastHour: 0 },
+    { rule: 'block-list', provider: 'gmx', site: 'mx.receiver.test', moreInLastHour: 0 },
+    { rule: 'block-list', provider: undefined, site: 'mx.receiver.test', moreInLastHour: 100 },
   ])
   expect(lines[0]).toMatchObject({ category: 'reputation', reply: LISTED })
 })

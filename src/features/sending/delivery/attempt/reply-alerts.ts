@@ -10,6 +10,7 @@ import { days, hours } from '#platform/units.ts'
 import type { AttemptSession, BounceCategory } from '../protocol.ts'
 import type { Pair } from '../providers/pair.ts'
 import type { Verdict } from '../verdict/outcome.ts'
+import { categoryOfRule, isAlertRule } from '../verdict/reply-rules.ts'
 
 const ALERT_INTERVAL_MS = hours(1)
 const MAX_REPLY_LENGTH = 500
@@ -43,7 +44,7 @@ export class ReplyAlerts {
   readonly #clock: Clock
   readonly #log: Log
   /** By rule and provider: as many as there are of both. */
-  readonly #loggedAt = new Map<string, Millis>()
+  readonly #lines = new Map<string, { loggedAt: Millis; unlogged: number }>()
   /** By rule and pair; the last one to be recorded comes last. */
   readonly #alerts = new Map<string, ReplyAlert>()
 
@@ -52,10 +53,32 @@ export class ReplyAlerts {
     this.#log = log
   }
 
-  /** Alerts of the last day, since the start of the service, the newest reply first. */
+  /** Alerts of the last day, the newest reply first. Of those before the start of the service, only suspensions are known. */
   list(): ReplyAlert[] {
     this.#deleteEnded()
     return [...this.#alerts.values()].reverse()
+  }
+
+  /** Adds the alerts of pairs that were suspended before the start of the service. */
+  restore(pairs: readonly Pair[]): void {
+    const suspended = pairs.flatMap(({ key, provider, sourceIp, state: { suspension } }) =>
+      suspension && isAlertRule(suspension.rule) ? [{ key, provider, sourceIp, suspension }] : [],
+    )
+    const lastAt = ({ suspension: { until, durationMs } }: (typeof suspended)[0]) => until - durationMs
+    for (const pair of suspended.toSorted((a, b) => lastAt(a) - lastAt(b)).slice(-MAX_ALERTS)) {
+      const { key, provider, sourceIp, suspension } = pair
+      this.#alerts.set(`${suspension.rule} ${key}`, {
+        rule: suspension.rule,
+        category: categoryOfRule(suspension.rule),
+        reply: suspension.reason,
+        provider: provider.name,
+        isNamed: provider.isNamed,
+        source: sourceIp || undefined,
+        firstAt: suspension.since,
+        lastAt: lastAt(pair),
+        count: suspension.failures,
+      })
+    }
   }
 
   /** Records a verdict that the operator should know of; ignores all others. */
@@ -103,10 +126,15 @@ export class ReplyAlerts {
     const provider = pair.provider.isNamed ? pair.provider.name : undefined
     const key = `${found.rule} ${provider ?? ''}`
     const now = this.#clock.now()
+    const line = this.#lines.get(key)
     // A clock that was set back must not silence the line.
-    if (Math.abs(now - (this.#loggedAt.get(key) ?? 0)) < ALERT_INTERVAL_MS) return
-    this.#loggedAt.set(key, now)
+    if (line && now >= line.loggedAt && now - line.loggedAt < ALERT_INTERVAL_MS) {
+      line.unlogged++
+      return
+    }
+    this.#lines.set(key, { loggedAt: now, unlogged: 0 })
     const fields = { provider, site, host: session?.host, source: session?.localAddress }
-    this.#log.warn({ ...found, ...fields }, 'mail is rejected because of our IP or set-up')
+    const moreInLastHour = line?.unlogged ?? 0
+    this.#log.warn({ ...found, ...fields, moreInLastHour }, 'mail is rejected because of our IP or set-up')
   }
 }

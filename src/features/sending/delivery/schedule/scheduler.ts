@@ -117,6 +117,7 @@ export class DeliveryScheduler {
       },
       onChanged: (pair) => this.#pool?.setLimits(limitsOf(pair, instant())),
     })
+    this.alerts.restore(this.pairs.all())
     this.#sites = new Sites({
       clock,
       instant,

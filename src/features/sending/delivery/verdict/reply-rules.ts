@@ -239,6 +239,9 @@ const RULES_BY_ID: ReadonlyMap<string, ReplyRule> = new Map([
 /** The category of a rule, by its id; that of a failed connection for rules without a reply. */
 export const categoryOfRule = (id: string): BounceCategory => RULES_BY_ID.get(id)?.category ?? 'connection_failure'
 
+/** Whether the operator should know of a reply, by the id of its rule. */
+export const isAlertRule = (id: string): boolean => RULES_BY_ID.get(id)?.alert ?? false
+
 /** Maximum length of a reply that is stored and examined: the expressions take up to quadratic time. */
 export const MAX_REPLY_LENGTH = 2000
 

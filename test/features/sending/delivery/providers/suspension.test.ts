@@ -182,7 +182,7 @@ test('waiting mail costs one event per recipient and day, and no write per wait'
   expectBalanced(flow.service)
 }, 180_000)
 
-test('a restart keeps a suspension with its rule and its probe', async () => {
+test('a restart keeps a suspension with its rule, its alert and its probe', async () => {
   using folder = createFolder()
   const clock = new ManualClock(START)
   const reply = '554 5.7.1 Client host [192.0.2.1] blocked using zen.spamhaus.org'
@@ -201,6 +201,9 @@ test('a restart keeps a suspension with its rule and its probe', async () => {
   const sessions = server.sessions.length
   await using again = await restartProviderFlow('', options)
   const { service } = again
+  expect(service.delivery?.scheduler.alerts.list()).toMatchObject([
+    { provider: 'big', rule: 'block-list', category: 'reputation', reply, firstAt: START, lastAt: START, count: 1 },
+  ])
   clock.advance(minutes(59))
   await eventually(() => reasonOf(again).includes('big is suspended until'))
   expect(server.sessions.length).toBe(sessions)
