@@ -62,15 +62,17 @@ export const isAlternativePart = (part: Attachment): boolean =>
 
 const PARAMETER_NAME = /^[a-z0-9!#$&\-^_.+]{1,60}$/
 const PARAMETER_VALUE = /^[\x20-\x7e]{1,200}$/
-/** As MailComposer quotes them. */
 const NEEDS_QUOTES = /[\s'"\\;:/=(),<>@[\]?]|^-/
+
+/** The value of a parameter in ASCII, in quotes unless it is a token. */
+export const quoteParameter = (value: string): string => (NEEDS_QUOTES.test(value) ? JSON.stringify(value) : value)
 
 /** Joins a type and its parameters, without those that would rename the file or start a boundary. */
 export function formatContentType(type: string, parameters: ReadonlyMap<string, ParameterValue>): string {
   const kept = [...parameters].slice(0, MAX_PARAMETERS).flatMap(([name, { octets: value }]) => {
     if (/^(?:file)?name$/.test(name) || (name === 'boundary' && !SEALED_TYPE.test(type))) return []
     if (!PARAMETER_NAME.test(name) || !PARAMETER_VALUE.test(value)) return []
-    return [`; ${name}=${NEEDS_QUOTES.test(value) ? JSON.stringify(value) : value}`]
+    return [`; ${name}=${quoteParameter(value)}`]
   })
   return type + kept.join('')
 }

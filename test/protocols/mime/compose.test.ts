@@ -5,7 +5,7 @@ import { join } from 'node:path'
 import { simpleParser } from 'mailparser'
 import { parseMessage } from '#protocols/mime/parse.ts'
 import { composeToBuffer, type TestMessage } from '#test/support/compose.ts'
-import { createTrickyInput, plainInput } from './sample.ts'
+import { createTrickyInput, plainInput, randomText, seededRandom } from './sample.ts'
 
 const compose = async (change: Partial<TestMessage> = {}): Promise<string> =>
   composeToBuffer({ ...plainInput, ...change }).toString('latin1')
@@ -39,9 +39,9 @@ test('a plain message has exactly these bytes', async () => {
       'Subject: Hello',
       'Message-ID: <abc@example.com>',
       'Date: Fri, 02 Jan 2026 03:04:05 +0000',
-      'Content-Transfer-Encoding: 7bit',
       'MIME-Version: 1.0',
       'Content-Type: text/plain; charset=utf-8',
+      'Content-Transfer-Encoding: 7bit',
       '',
       'Hello, world',
       '',
@@ -75,6 +75,22 @@ test('200 tricky messages have clean lines and are parsed back part by part', as
     const lineFeeds = (text = '') => text.replace(/\r\n?/g, '\n').toWellFormed()
     expect(lineFeeds(parsed.text).trimEnd()).toBe(lineFeeds(input.text).trimEnd())
     expect(lineFeeds(parsed.html || '').trimEnd()).toBe(lineFeeds(input.html).trimEnd())
+  }
+})
+
+test('100 plain messages are read back by two parsers as they were written', async () => {
+  for (let seed = 0; seed < 100; seed++) {
+    const line = randomText(seededRandom(seed), 12)
+      .replace(/[\0-\x1f\x7f-\x9f\u2028\u2029]/g, '')
+      .toWellFormed()
+    const subject = line.replace(/\s+/g, ' ').trim()
+    const html = `<p>${line}</p>\n`
+    const message = composeToBuffer({ ...plainInput, subject, text: `${line}\n`, html })
+    expectCleanLines(message.toString('latin1'))
+    const theirs = await simpleParser(message, { skipTextToHtml: true, skipHtmlToText: true, skipTextLinks: true })
+    const ours = await parseMessage(message, { mailFrom: 'a@example.com' })
+    expect([theirs.subject ?? '', theirs.text?.trimEnd(), theirs.html]).toEqual([subject, line.trimEnd(), html])
+    expect([ours.subject ?? '', ours.text?.trimEnd()]).toEqual([subject, line.trimEnd()])
   }
 })
 
@@ -180,9 +196,9 @@ describe('header fields', () => {
       'Subject',
       'Message-ID',
       'Date',
-      'Content-Transfer-Encoding',
       'MIME-Version',
       'Content-Type',
+      'Content-Transfer-Encoding',
     ])
   })
 
@@ -259,6 +275,32 @@ describe('bodies', () => {
 })
 
 describe('attachments', () => {
+  test('a picture of the HTML is beside it, and other files are after all forms of the text', async () => {
+    const file = { contentType: 'image/png', content: new Uint8Array([1]) }
+    const message = await compose({
+      html: '<img src="cid:logo">',
+      attachments: [
+        { filename: 'logo.png', contentId: 'logo', ...file },
+        { filename: 'Größe.png', ...file },
+      ],
+    })
+    expectCleanLines(message)
+    const of = (depth: number) => `boundary="=_T-${/=_T-([0-9a-f]+)/.exec(message)?.[1]}-Part_${depth}"`
+    const unfolded = message.replace(/\r\n(?=[ \t])/g, '')
+    expect(unfolded.match(/^Content-(?!Transfer).*$/gm)).toEqual([
+      `Content-Type: multipart/mixed; ${of(1)}`,
+      `Content-Type: multipart/alternative; ${of(2)}`,
+      'Content-Type: text/plain; charset=utf-8',
+      `Content-Type: multipart/related; type="text/html"; ${of(3)}`,
+      'Content-Type: text/html; charset=utf-8',
+      'Content-Type: image/png; name=logo.png',
+      'Content-Id: <logo>',
+      'Content-Disposition: inline; filename=logo.png',
+      'Content-Type: image/png; name="=?UTF-8?Q?Gr=C3=B6=C3=9Fe=2Epng?="',
+      "Content-Disposition: attachment; filename*0*=utf-8''Gr%C3%B6%C3%9Fe.png",
+    ])
+  })
+
   test('message/* and invalid types are sent as octet streams, byte for byte', async () => {
     const content = Buffer.from('From: x\n\nbare LF \xff\0', 'latin1')
     const attachments = ['message/rfc822', 'multipart/mixed; boundary=x', 'text', 'a/b\r\nX-Injected: 1', ''].map(
