@@ -76,12 +76,12 @@ function Neighbours({ email: { id, recipients } }: { readonly email: Email }) {
     ...read.emails.list({ to: recipients[0]?.address }),
     enabled: latest === undefined && recipients.length > 0,
   })
-  if (!latest) return null
-  const place = latest.rows.findIndex((row) => row.id === id)
+  const rows = latest?.rows ?? []
+  const place = rows.findIndex((row) => row.id === id)
   return (
     <nav aria-label="Emails before and after" className="neighbours">
-      <Neighbour row={latest.rows[place - 1]} label="Previous email" icon={IconChevronLeft} />
-      <Neighbour row={latest.rows[place + 1]} label="Next email" icon={IconChevronRight} />
+      <Neighbour row={rows[place - 1]} label="Previous email" icon={IconChevronLeft} />
+      <Neighbour row={place < 0 ? undefined : rows[place + 1]} label="Next email" icon={IconChevronRight} />
     </nav>
   )
 }
@@ -92,20 +92,21 @@ interface NeighbourProps {
   readonly icon: typeof IconChevronLeft
 }
 
-const Neighbour = ({ row, label, icon: Icon }: NeighbourProps) =>
-  row && (
-    <AppLink
-      to="/emails/$id"
-      params={{ id: row.id }}
-      // The list is one step back, however many were read.
-      replace
-      className="icon-button"
-      aria-label={label}
-      title={`${label}: ${row.to_address}, ${row.subject}`}
-    >
-      <Icon size="1.125rem" aria-hidden />
-    </AppLink>
-  )
+/** Without an email there, it keeps its place. */
+const Neighbour = ({ row, label, icon: Icon }: NeighbourProps) => (
+  <AppLink
+    to="/emails/$id"
+    params={{ id: row?.id ?? '' }}
+    disabled={!row}
+    // The list is one step back, however many were read.
+    replace
+    className="icon-button"
+    aria-label={label}
+    {...(row && { title: `${label}: ${row.to_address}, ${row.subject}` })}
+  >
+    <Icon size="1.125rem" aria-hidden />
+  </AppLink>
+)
 
 const EmailView = ({ email }: { readonly email: Email }) => (
   <div className="email-panes" data-single={email.content === 'hidden' || undefined}>
