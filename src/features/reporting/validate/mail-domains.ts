@@ -1,7 +1,7 @@
 /**
  * @module Checks in DNS whether a domain accepts mail (RFC 5321 §5.1, RFC 7505), within 5 seconds. Limits the concurrent
- * lookups of an account, so that a list of dead domains does not delay other accounts. The resolver caches answers and
- * shares running lookups.
+ * lookups in total and of an account, so that a list of dead domains does not delay others. The resolver caches answers
+ * and shares running lookups.
  */
 
 import { Slots } from '#platform/queue/slots.ts'
@@ -18,10 +18,13 @@ export interface MailDomainResult {
 
 /** Time limit of one check. The lookup may continue beyond it, and its result serves later callers. */
 const TIMEOUT_MS = 5000
+/** The resolver also serves the checks of received mail. */
+const MAX_CONCURRENT = 128
 const MAX_CONCURRENT_PER_ACCOUNT = 16
 
 /** Returns the function that checks a domain, in A-labels and lower case; it never rejects. */
 export function createMailDomainChecker(clock: Clock, resolver: Resolver) {
+  const allSlots = new Slots(MAX_CONCURRENT)
   const accountSlots = new Map<number, Slots>()
 
   /**
@@ -36,7 +39,7 @@ export function createMailDomainChecker(clock: Clock, resolver: Resolver) {
     const slots = accountSlots.get(accountId) ?? new Slots(MAX_CONCURRENT_PER_ACCOUNT)
     accountSlots.set(accountId, slots)
     try {
-      return await slots.run(signal, () => lookUpMail(resolver, domain))
+      return await slots.run(signal, () => allSlots.run(signal, () => lookUpMail(resolver, domain)))
     } finally {
       if (slots.isIdle && accountSlots.get(accountId) === slots) accountSlots.delete(accountId)
     }
