@@ -4,7 +4,7 @@ import { createHmac } from 'node:crypto'
 import { record as recordEvent } from '#features/core/events/record.ts'
 import { purgeWebhookHistory } from '#features/webhooks/webhooks/manage/purge.ts'
 import { yieldToEventLoop } from '#platform/time/clock.ts'
-import { minutes, seconds } from '#platform/units.ts'
+import { hours, minutes, seconds } from '#platform/units.ts'
 import { at } from '#test/support/api.ts'
 import { eventually } from '#test/support/app.ts'
 import { NOW } from '#test/support/email-api.ts'
@@ -882,6 +882,12 @@ describe('a read that fails', () => {
     })
     expect(rows.map(({ status, error }) => [status, error])).toContainEqual(['pending', 'The event could not be read.'])
     expect(receiver.requests).toHaveLength(1)
+    const longEnoughForAllAttempts = clock.now() + hours(12)
+    await eventually(() => {
+      clock.advance(minutes(1))
+      return clock.now() > longEnoughForAllAttempts
+    })
+    expect(service.deliveries(webhook).map(({ status }) => status)).toContain('pending')
     isLocked = false
     await eventually(() => {
       clock.advance(seconds(1))

@@ -9,6 +9,7 @@ import { findAccountLogId } from '#features/core/accounts/accounts.ts'
 import type { App } from '#features/core/app/app.ts'
 import { deriveEventUuid } from '#features/core/events/record.ts'
 import { findEventLogFields } from '#features/sending/queue/email.ts'
+import { isTransientError } from '#platform/disk/storage-errors.ts'
 import { formatUuid } from '#platform/ids.ts'
 import { retry, STORAGE_RETRY_MS, StorageRetries, type WriteFailure } from '#platform/queue/retry.ts'
 import { seconds } from '#platform/units.ts'
@@ -26,6 +27,9 @@ const SLOW_MS = seconds(1)
 /** Reads of an event before the attempt fails, and writes of an outcome that alone is rejected. */
 const MAX_ATTEMPTS = 5
 const UNREADABLE = 'unreadable'
+/** For a reason that passes: of the storage, not of the event. */
+const UNREAD = 'unread'
+type NoBody = typeof UNREADABLE | typeof UNREAD
 
 /** `written`: the stored outcome with its cursor; missing when the task ended without an attempt. */
 export interface TaskResult {
@@ -78,6 +82,12 @@ export class TaskRunner {
     const webhook = queue.webhook
     const body = await this.#readBody(queue, task, slot)
     if (body === UNREADABLE) return await this.#storeUnreadable(queue, webhook, task)
+    // Counted as the attempt before it, so that trouble of our own uses up none.
+    if (body === UNREAD)
+      return await this.#storeUnreadable(queue, webhook, {
+        ...task,
+        ...(stored && stored.attempts > 1 && { attempts: stored.attempts - 1 }),
+      })
     // The subject of the event was deleted, for example erased. If the event has no delivery yet, it is skipped.
     if (body === undefined) return stored ? await this.#endStored(webhook, stored, 'The event was deleted.') : {}
     const isTest = stored?.event === TEST_EVENT
@@ -167,7 +177,7 @@ export class TaskRunner {
   }
 
   /** Reads the body, repeatedly for a while when that fails, and counts its length immediately. */
-  async #readBody(queue: WebhookQueue, task: Task, slot: Slot): Promise<EventBody | typeof UNREADABLE | undefined> {
+  async #readBody(queue: WebhookQueue, task: Task, slot: Slot): Promise<EventBody | NoBody | undefined> {
     const read = (): EventBody | undefined => {
       const body = this.#buildBody(queue, task)
       slot.holdBody(body?.text.length ?? 0)
@@ -179,8 +189,8 @@ export class TaskRunner {
     }
     try {
       return await retry(read, { clock: this.#app.clock, delayMs: STORAGE_RETRY_MS, isRetried })
-    } catch {
-      return UNREADABLE
+    } catch (error) {
+      return isTransientError(error) ? UNREAD : UNREADABLE
     }
   }
 
