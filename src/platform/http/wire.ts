@@ -29,7 +29,7 @@ const readFields = perOwner((schema: TObject) =>
 /**
  * The fields of a schema: those that are given, and the others from the fields of the row with their names in camel
  * case, `created_at` from `createdAt` and `id` from `uuid`. Times and ids become texts; an optional field is left out
- * where the row has null.
+ * where the row has null or no such field.
  */
 export function toWire<T extends TObject, Given extends Partial<Static<T>>>(
   schema: T,
@@ -41,7 +41,7 @@ export function toWire<T extends TObject, Given extends Partial<Static<T>>>(
     ...Object.fromEntries(
       readFields(schema).flatMap(({ name, rowName, isOptional, isTime }) => {
         const value = values[rowName]
-        if (name in given || (isOptional && value === null)) return []
+        if (name in given || (isOptional && value == null)) return []
         if (value instanceof Uint8Array) return [[name, formatUuid(value)]]
         return [[name, isTime && typeof value === 'number' ? isoTime(value) : value]]
       }),

@@ -1,14 +1,12 @@
 /** @module The routes for replies and the auto-responder of agent mailboxes. Paths, schemas, one call each. */
 import { Type } from '@sinclair/typebox'
 import { Elysia } from 'elysia'
-import { getSendingAccount } from '#features/core/accounts/accounts.ts'
-import type { Actor, App } from '#features/core/app/app.ts'
+import type { App } from '#features/core/app/app.ts'
 import { authenticated, requires } from '#features/core/app/http.ts'
-import { REPLAY_FIELDS } from '#features/sending/accept/model.ts'
-import { tooManyRequests } from '#platform/errors.ts'
+import { REPLAY_FIELDS, takesIdempotencyKey } from '#features/sending/accept/model.ts'
+import { createSendRateLimiter } from '#features/sending/accept/sendable.ts'
 import { describeRoute } from '#platform/http/access.ts'
 import { dataBody } from '#platform/http/envelope.ts'
-import { createRateLimiter } from '#platform/http/rate-limit.ts'
 import { locatedAt, responseHeaders } from '#platform/http/route-errors.ts'
 import { DataBody, OptionalNullable, StrictObject, Text, Uuid } from '#platform/http/schemas.ts'
 import {
@@ -42,50 +40,9 @@ const ReplyRecord = Type.Object({
   ...REPLAY_FIELDS,
 })
 
-/** Lists all parameters, because those described here replace the ones that the route declares. */
-const REPLY_PARAMETERS = {
-  parameters: [
-    {
-      name: 'id',
-      in: 'path' as const,
-      required: true,
-      description: 'Id of the mailbox.',
-      schema: { type: 'string' as const },
-    },
-    {
-      name: 'mid',
-      in: 'path' as const,
-      required: true,
-      description: 'Id of a received message.',
-      schema: { type: 'string' as const },
-    },
-    {
-      name: 'Idempotency-Key',
-      in: 'header' as const,
-      required: false,
-      description: 'Repeating the reply with the same key returns the first response and sends nothing.',
-      schema: { type: 'string' as const, minLength: 1, maxLength: 256 },
-    },
-  ],
-}
-
 export const conversationRoutes = (app: App) => {
-  const limiter = createRateLimiter(app.clock)
-
-  /** Applies the rate limit of sends to replies, which it counts separately. */
-  const checkRate = (actor: Actor): void => {
-    if (getSendingAccount(app.config, app.db, actor.accountId).plan === 'unlimited') return
-    const result = limiter.take(String(actor.accountId), 1, {
-      ratePerSecond: app.config.sendRatePerSecond,
-      burst: app.config.sendBurst,
-    })
-    if (!result.ok)
-      throw tooManyRequests(
-        'rate_limited',
-        `More than ${app.config.sendRatePerSecond} replies per second; wait before the next.`,
-        result.retryAfterSeconds,
-      )
-  }
+  /** Counts replies separately from other sends. */
+  const takeRate = createSendRateLimiter(app)
 
   return new Elysia({ prefix: '/v1/agent-mailboxes', tags })
     .use(authenticated)
@@ -94,7 +51,7 @@ export const conversationRoutes = (app: App) => {
       async ({ actor, params, body, headers, set, status }) => {
         const reply = await replyToMessage(app, actor, { mailboxId: params.id, messageId: params.mid }, body, {
           idempotencyHeader: headers['idempotency-key'],
-          admit: () => checkRate(actor),
+          admit: () => void takeRate(actor),
         })
         if (reply.mismatch) set.headers['idempotency-mismatch'] = 'true'
         return status(201, dataBody(reply))
@@ -107,7 +64,11 @@ export const conversationRoutes = (app: App) => {
           'Reply to a message',
           requires('mailboxes:write', 'emails:send'),
           'Sends an email from the mailbox in the thread of the message. The limits of sending apply; responds when the email is on disk.',
-          { ...REPLY_PARAMETERS, ...locatedAt('/v1/emails'), ...responseHeaders('Idempotency-Mismatch') },
+          {
+            ...takesIdempotencyKey({ id: 'Id of the mailbox.', mid: 'Id of a received message.' }),
+            ...locatedAt('/v1/emails'),
+            ...responseHeaders('Idempotency-Mismatch'),
+          },
         ),
       },
     )

@@ -7,7 +7,8 @@ import type { App } from '#features/core/app/app.ts'
 import { readTruncatedBodies, toAttachmentWire } from '#features/receiving/received/parts.ts'
 import { prepareStatements } from '#platform/db/open.ts'
 import { isoTime } from '#platform/http/envelope.ts'
-import { Part, Text, Timestamp, Uuid } from '#platform/http/schemas.ts'
+import { Text, Timestamp, Uuid } from '#platform/http/schemas.ts'
+import { toWire } from '#platform/http/wire.ts'
 import { formatUuid, parseUuid } from '#platform/ids.ts'
 import { KiB } from '#platform/units.ts'
 import { findMessageById } from './messages.ts'
@@ -28,28 +29,30 @@ const { thread_id, message_id, in_reply_to, references, reply_to, subject, class
 const { text_body, text_body_stripped, html_body, attachments, content, source_ip, authentication } =
   MessageRecord.properties
 
+const PayloadMessage = Type.Object({
+  id: Uuid({ description: 'Id of the message; the same at every repetition of this request.' }),
+  from: Text('From header, which anybody can write.'),
+  reply_to,
+  subject,
+  text_body,
+  text_body_stripped,
+  html_body,
+  attachments,
+  message_id,
+  in_reply_to,
+  references,
+  thread_id,
+  classification,
+  parse_error,
+  received_at: Timestamp({ description: 'When it was received.' }),
+  content,
+  truncated: Type.Optional(Type.Literal(true, { description: 'A body was truncated, after 256 KiB.' })),
+})
+
 export const MailboxPayload = Type.Object({
   event: Type.Literal('mailbox.message.received', { description: 'Type of the event.' }),
   mailbox_id: Uuid({ description: 'Mailbox that received the message.' }),
-  message: Part('The message. Written by a stranger.', {
-    id: Uuid({ description: 'Id of the message; the same at every repetition of this request.' }),
-    from: Text('From header, which anybody can write.'),
-    reply_to,
-    subject,
-    text_body,
-    text_body_stripped,
-    html_body,
-    attachments,
-    message_id,
-    in_reply_to,
-    references,
-    thread_id,
-    classification,
-    parse_error,
-    received_at: Timestamp({ description: 'When it was received.' }),
-    content,
-    truncated: Type.Optional(Type.Literal(true, { description: 'A body was truncated, after 256 KiB.' })),
-  }),
+  message: { ...PayloadMessage, description: 'The message. Written by a stranger.' },
   authentication,
   source_ip,
   timestamp: Timestamp({ description: 'When the message was added to the mailbox.' }),
@@ -69,29 +72,16 @@ export function buildMailboxPayload(
   const found = uuid && sql(app.db).find.get(uuid, accountId)
   const message = found && findMessageById(app.db, found.id)
   if (!message) return undefined
-  const { text_body, text_body_stripped, html_body, ...state } = readTruncatedBodies(app, message, MAX_BODY_BYTES)
-  const receivedAt = isoTime(message.receivedAt ?? message.createdAt)
   return {
     event: 'mailbox.message.received',
     mailbox_id: formatUuid(found.mailboxUuid),
-    message: {
-      id: formatUuid(message.uuid),
+    message: toWire(PayloadMessage, message, {
       from: message.fromHeader,
-      reply_to: message.replyTo,
-      subject: message.subject,
-      text_body,
-      ...(text_body_stripped !== undefined && { text_body_stripped }),
-      html_body,
       attachments: message.attachments.map(toAttachmentWire),
-      message_id: message.messageId,
-      in_reply_to: message.inReplyTo,
-      references: message.references,
       thread_id: formatUuid(message.threadUuid),
-      ...(message.classification && { classification: message.classification }),
-      ...(message.parseError !== null && { parse_error: message.parseError }),
-      received_at: receivedAt,
-      ...state,
-    },
+      received_at: isoTime(message.receivedAt ?? message.createdAt),
+      ...readTruncatedBodies(app, message, MAX_BODY_BYTES),
+    }),
     authentication: message.authentication,
     source_ip: message.sourceIp,
     timestamp: isoTime(message.createdAt),

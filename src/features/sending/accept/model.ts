@@ -146,6 +146,29 @@ export const SendRequest = Type.Object(
 )
 export type SendRequest = Static<typeof SendRequest>
 
+/**
+ * For the `detail` of a route that takes an idempotency key. Parameters described here replace those that the route
+ * declares, so it describes all.
+ */
+export const takesIdempotencyKey = (inPath: Readonly<Record<string, string>> = {}) => ({
+  parameters: [
+    ...Object.entries(inPath).map(([name, description]) => ({
+      name,
+      in: 'path' as const,
+      required: true,
+      description,
+      schema: { type: 'string' as const },
+    })),
+    {
+      name: 'Idempotency-Key',
+      in: 'header' as const,
+      required: false,
+      description: 'Repeating a request with the same key returns the first response and sends nothing new.',
+      schema: { type: 'string' as const, minLength: 1, maxLength: 256 },
+    },
+  ],
+})
+
 /** Fields of every response that may be a replay. */
 export const REPLAY_FIELDS = {
   replayed: extra(

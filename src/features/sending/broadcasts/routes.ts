@@ -4,8 +4,8 @@ import { Elysia } from 'elysia'
 import type { Actor, App } from '#features/core/app/app.ts'
 import { authenticated, requires } from '#features/core/app/http.ts'
 import { OperationRecord, toOperationWire } from '#features/core/operations/model.ts'
+import { takesIdempotencyKey } from '#features/sending/accept/model.ts'
 import { RATE_HEADERS, type TakeRate } from '#features/sending/accept/sendable.ts'
-import { IDEMPOTENCY_KEY_PARAMETER } from '#features/sending/emails/routes.ts'
 import { describeRoute } from '#platform/http/access.ts'
 import { dataBody } from '#platform/http/envelope.ts'
 import { withoutTimeLimit } from '#platform/http/request-context.ts'
@@ -54,7 +54,7 @@ export const broadcastRoutes = (app: App, { takeRate, onTransition }: BroadcastR
           requires('emails:send', 'contacts:read'),
           'Responds once a snapshot of the recipients and their data is on disk, which takes some seconds for a million. Subject and bodies are templates: `contact`, `list`, `unsubscribe_url` and template_data are their variables. Every email has one-click unsubscribe. Contacts who unsubscribe or are suppressed before their turn are skipped. A repeated Idempotency-Key returns the first response again; with another body it is a 409.',
           {
-            ...IDEMPOTENCY_KEY_PARAMETER,
+            ...takesIdempotencyKey(),
             ...responseHeaders(...RATE_HEADERS),
             ...errorResponses({
               404: ['contact_list_not_found', 'Contact list not found.'],

@@ -6,7 +6,13 @@ import { authenticated, requires, requiresOrSupport } from '#features/core/app/h
 import type { RecordedEvent } from '#features/core/events/model.ts'
 import { acceptRequest } from '#features/sending/accept/accept.ts'
 import { acceptBatch } from '#features/sending/accept/batch.ts'
-import { BatchRequest, BatchResponse, SendRequest, SendResponse } from '#features/sending/accept/model.ts'
+import {
+  BatchRequest,
+  BatchResponse,
+  SendRequest,
+  SendResponse,
+  takesIdempotencyKey,
+} from '#features/sending/accept/model.ts'
 import { RATE_HEADERS, type TakeRate } from '#features/sending/accept/sendable.ts'
 import { ANY_TIME } from '#features/sending/queue/search.ts'
 import { isStatus, type Status } from '#features/sending/queue/status.ts'
@@ -41,19 +47,6 @@ import {
   type RenderBodies,
   readBodiesAs,
 } from './wire.ts'
-
-/** OpenAPI parameter for a route's `detail`. */
-export const IDEMPOTENCY_KEY_PARAMETER = {
-  parameters: [
-    {
-      name: 'Idempotency-Key',
-      in: 'header' as const,
-      required: false,
-      description: 'Repeating a request with the same key returns the first response and sends nothing new.',
-      schema: { type: 'string' as const, minLength: 1, maxLength: 256 },
-    },
-  ],
-}
 
 /** Values from features that this one may not import; `src/app` passes them. */
 export interface EmailRouteOptions {
@@ -99,7 +92,7 @@ export const emailRoutes = (app: App, { maxAttempts, takeRate }: EmailRouteOptio
           'Send an email',
           requires('emails:send'),
           'Responds when the email is on disk. The header Idempotency-Key is equivalent to idempotency_key. For tests, `sim.` and the host name of the service is a domain of simulated mailboxes: `deliver`, `bounce+5.1.1` with any code, `defer`, `greylist`, `slow`, `drop-after-dot`, `open`, `click`, `complain`. Such mail has all events and webhooks but is `sandbox` mail: it affects neither quota nor reputation nor suppressions.',
-          { ...IDEMPOTENCY_KEY_PARAMETER, ...responseHeaders(...RATE_HEADERS, 'Idempotency-Mismatch') },
+          { ...takesIdempotencyKey(), ...responseHeaders(...RATE_HEADERS, 'Idempotency-Mismatch') },
         ),
       },
     )
@@ -117,7 +110,7 @@ export const emailRoutes = (app: App, { maxAttempts, takeRate }: EmailRouteOptio
           'Send up to 500 emails',
           requires('emails:send'),
           'Each email is checked separately; invalid ones are reported in `errors`, the others are sent.',
-          { ...IDEMPOTENCY_KEY_PARAMETER, ...responseHeaders(...RATE_HEADERS) },
+          { ...takesIdempotencyKey(), ...responseHeaders(...RATE_HEADERS) },
         ),
       },
     )
@@ -159,20 +152,6 @@ export interface OneEmailRouteOptions extends EmailRouteOptions {
   readonly explain: (accountId: number, email: StoredEmail, events: readonly RecordedEvent[]) => ActionableExplanation
   /** Composes the message of an email, by row id, again. */
   readonly readSource: (emailId: number, options: { readonly isContentHidden: boolean }) => Promise<EmailSource>
-}
-
-/** Complete, because parameters described here replace those that the route declares. */
-const RESEND_PARAMETERS = {
-  parameters: [
-    {
-      name: 'id',
-      in: 'path' as const,
-      required: true,
-      description: 'Id of the email.',
-      schema: { type: 'string' as const },
-    },
-    ...IDEMPOTENCY_KEY_PARAMETER.parameters,
-  ],
 }
 
 const params = Type.Object({ id: Type.String({ description: 'Id of the email.' }) })
@@ -235,7 +214,7 @@ export const oneEmailRoutes = (app: App, options: OneEmailRouteOptions) =>
           requires('emails:send'),
           'Accepts a new email with the same sender, recipients, subject, bodies, headers, attachments, tags and metadata, under the same checks as any other; its detail has `resend_of`. Recipients who got the first one get a second; `warnings` names them, those who may have got it, and suppressed ones, who get none. A 409: `email_open` while the first is still being sent, `content_removed` when its content is no longer stored, `email_of_broadcast`, `system_mail`, `stream_deleted`, `recipients_erased`.',
           {
-            ...RESEND_PARAMETERS,
+            ...takesIdempotencyKey({ id: 'Id of the email.' }),
             ...locatedAt('/v1/emails'),
             ...responseHeaders(...RATE_HEADERS, 'Idempotency-Mismatch'),
           },
