@@ -24,7 +24,7 @@ import { compactFullText } from '#platform/db/full-text.ts'
 import { prepareStatements } from '#platform/db/open.ts'
 import { type DueLoop, startDueLoop } from '#platform/queue/due-loop.ts'
 import type { Millis } from '#platform/time/clock.ts'
-import { minutes, seconds } from '#platform/units.ts'
+import { seconds } from '#platform/units.ts'
 import {
   buildMatch,
   COLUMNS,
@@ -55,9 +55,8 @@ const MAX_BATCH_WORDS = 8000
 const WORDS_PER_RECIPIENT = 4
 /** Used to estimate the number of words in a subject. */
 const WORD_LENGTH = 6
-/** How long to wait for more emails before indexing a batch. */
-const GATHER_MS = seconds(1)
-const CHECK_INTERVAL_MS = minutes(1)
+/** How often to look for pending emails: those of a second share a batch. */
+const INTERVAL_MS = seconds(1)
 
 type IndexedRow = Omit<IndexedEmail, 'recipients' | 'tags'> & {
   readonly recipients: string
@@ -125,36 +124,18 @@ export async function indexPendingEmails(app: Pick<App, 'db' | 'commit'>): Promi
   while (hasPending(app.db, lastId)) await app.commit.writeFromReserve(indexBatch)
 }
 
-/** Indexes emails about a second after acceptance, and pending emails at the start. */
-export function startEmailIndexing(app: Pick<App, 'clock' | 'log' | 'db' | 'commit' | 'eventsRecorded'>): DueLoop {
-  let state: 'idle' | 'woken' | 'active' = 'active'
-  const step = async (): Promise<Millis> => {
-    if (state === 'woken') {
-      state = 'active'
-      return app.clock.now() + GATHER_MS
-    }
-    if (hasPending(app.db, Number.MAX_SAFE_INTEGER) && (await app.commit.writeFromReserve(indexBatch)))
-      return app.clock.now()
-    // Emails accepted while the batch was being synced did not wake the loop, because it listens only while it is idle.
-    if (hasPending(app.db, Number.MAX_SAFE_INTEGER)) return app.clock.now() + GATHER_MS
-    state = 'idle'
-    return app.clock.now() + CHECK_INTERVAL_MS
-  }
-  const loop = startDueLoop({ name: 'indexing of emails', clock: app.clock, log: app.log, step })
-  // Accepting an email records an event, which wakes the loop.
-  const stopListening = app.eventsRecorded.listen(() => {
-    if (state !== 'idle') return
-    state = 'woken'
-    loop.wake()
-  })
-  return {
-    wake: loop.wake,
-    async stop() {
-      stopListening()
-      await loop.stop()
+/** Indexes emails about a second after acceptance. */
+export const startEmailIndexing = (app: Pick<App, 'clock' | 'log' | 'db' | 'commit'>): DueLoop =>
+  startDueLoop({
+    name: 'indexing of emails',
+    clock: app.clock,
+    log: app.log,
+    step: async () => {
+      const isPending = hasPending(app.db, Number.MAX_SAFE_INTEGER)
+      const hasMore = isPending && (await app.commit.writeFromReserve(indexBatch))
+      return app.clock.now() + (hasMore ? 0 : INTERVAL_MS)
     },
-  }
-}
+  })
 
 export function unindexEmail(tx: Tx, id: number): void {
   if (id <= readCursor(tx.db)) sql(tx.db).delete.run(id)
