@@ -83,11 +83,9 @@ export class Sites {
   readonly #sites = new Map<string, Site>()
   readonly #addresses = new Map<string, SlotPool>()
   readonly #all: SlotPool
-  readonly #crowdedSites = new Set<Site>()
-  readonly #crowdedAddresses = new Set<SlotPool>()
+  /** Queues of sites, addresses and pairs in which lanes wait; without those where nothing may begin for a time. */
+  readonly #crowded = new Set<WaitQueue>()
   readonly #useOf = new WeakMap<WaitQueue, QueueUse>()
-  /** Only those over which a message may begin. */
-  readonly #crowdedPairs = new Set<Pair>()
   /** The queues in which each lane waits or was woken. */
   readonly #queuesOf = new Map<string, Set<WaitQueue>>()
   #nextSweepAt: Millis = 0
@@ -206,27 +204,27 @@ export class Sites {
 
   /** Queues a lane for a slot of a site, or for the end of the site's backoff. */
   waitForSite(site: Site, lane: string): void {
-    this.#crowdedSites.add(site)
+    this.#crowded.add(site.slots.waiting)
     this.#wait(site.slots.waiting, lane)
   }
 
   waitForAddress(network: string, lane: string): void {
-    const slots = this.#getAddress(network)
-    this.#crowdedAddresses.add(slots)
-    this.#wait(slots.waiting, lane)
+    const { waiting } = this.#getAddress(network)
+    this.#crowded.add(waiting)
+    this.#wait(waiting, lane)
   }
 
   waitForPair(pair: Pair, lane: string): void {
     const freeFor = (owner: number, laneClass: LaneClass) => this.#freeAtPair(pair, owner, laneClass)
     this.#useOf.set(pair.slots.waiting, { freeFor, pair })
     this.#wait(pair.slots.waiting, lane)
-    if (pair.allowance(this.#options.instant()) > 0) this.#crowdedPairs.add(pair)
+    if (pair.allowance(this.#options.instant()) > 0) this.#crowded.add(pair.slots.waiting)
     else this.#options.onPairBlocked(pair)
   }
 
   /** A message may begin over the pair: the next `offerSlots` includes its waiting lanes. */
   allowPair(pair: Pair): void {
-    if (!pair.slots.waiting.isEmpty) this.#crowdedPairs.add(pair)
+    if (!pair.slots.waiting.isEmpty) this.#crowded.add(pair.slots.waiting)
   }
 
   waitForSlot(lane: string): void {
@@ -291,20 +289,14 @@ export class Sites {
    */
   offerSlots(): void {
     if (this.#freeSlots <= 0) return
-    for (const site of this.#crowdedSites) {
-      this.#wakeNext(site.slots.waiting)
+    for (const queue of this.#crowded) {
+      this.#wakeNext(queue)
+      const { site: [, site] = [], pair } = this.#useOf.get(queue) ?? {}
+      const isPairBlocked = pair?.allowance(this.#options.instant()) === 0
       // A timer wakes the lanes at the end of a backoff.
-      if (this.backoffLeftMs(site) > 0 || site.slots.waiting.isEmpty) this.#crowdedSites.delete(site)
-    }
-    for (const slots of this.#crowdedAddresses) {
-      this.#wakeNext(slots.waiting)
-      if (slots.waiting.isEmpty) this.#crowdedAddresses.delete(slots)
-    }
-    for (const pair of this.#crowdedPairs) {
-      this.#wakeNext(pair.slots.waiting)
-      const isBlocked = pair.allowance(this.#options.instant()) === 0
-      if (pair.slots.waiting.isEmpty || isBlocked) this.#crowdedPairs.delete(pair)
-      if (!pair.slots.waiting.isEmpty && isBlocked) this.#options.onPairBlocked(pair)
+      const isBackingOff = site !== undefined && this.backoffLeftMs(site) > 0
+      if (queue.isEmpty || isPairBlocked || isBackingOff) this.#crowded.delete(queue)
+      if (pair && isPairBlocked && !queue.isEmpty) this.#options.onPairBlocked(pair)
     }
     this.#wakeNext(this.#all.waiting)
   }
@@ -331,7 +323,7 @@ export class Sites {
   endBackoff(site: Site, before: Millis): void {
     if (this.backoffLeftMs(site) === 0 || site.backoffSince > before) return
     site.backoffUntil = this.#options.clock.now()
-    if (!site.slots.waiting.isEmpty) this.#crowdedSites.add(site)
+    if (!site.slots.waiting.isEmpty) this.#crowded.add(site.slots.waiting)
   }
 
   /** Records that the site accepted a connection. */
