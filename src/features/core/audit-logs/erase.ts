@@ -23,9 +23,6 @@ const sql = prepareStatements((db) => ({
   erase: db.prepare<unknown, [string, number]>(
     'UPDATE audit_logs SET actor_id = ?, ip_address = NULL, resource_id = NULL, metadata = NULL, salt = NULL WHERE id = ?',
   ),
-  left: db.prepare<{ id: number }, [number, number]>(
-    'SELECT id FROM audit_logs WHERE account_id = ? AND id > ? AND salt IS NOT NULL ORDER BY id LIMIT 1',
-  ),
 }))
 
 export interface ErasureStep {
@@ -55,9 +52,7 @@ export function eraseMatchingAuditEntries(tx: Tx, { accountId, after, limit, mat
     [actorId, ipAddress, resourceId, metadata].some((text) => text !== null && matches(text)),
   )
   for (const { id } of matching) sql(tx.db).erase.run(ERASED, id)
-  const last = entries.at(-1)
-  const hasMore = last && entries.length === limit && sql(tx.db).left.get(accountId, last.id)
-  return { rows: matching.length, next: hasMore ? last.id : undefined }
+  return { rows: matching.length, next: entries.length < limit ? undefined : entries.at(-1)?.id }
 }
 
 /**

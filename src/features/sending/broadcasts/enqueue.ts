@@ -115,9 +115,7 @@ class BroadcastEnqueuer {
   readonly #maxAhead: number
   /** When to check again each broadcast that cannot proceed now. */
   #retryAt = new Map<number, Millis>()
-  /** Accounts whose running step may be outdated, because something changed since it began. */
-  readonly #changedAccounts = new Set<number>()
-  /** The broadcast that waits for delivery, by account. */
+  /** By account, the broadcast whose step runs or which waits, unless something has changed since the step began. */
   readonly #awaitingDelivery = new Map<number, number>()
   /** The scan of each broadcast that is being withdrawn. */
   readonly #withdrawals = new Map<number, WithdrawalScan>()
@@ -148,7 +146,7 @@ class BroadcastEnqueuer {
       app.broadcastChanged.listen(() => {
         // A resume often means that the cause of the delay was fixed.
         this.#retryAt.clear()
-        for (const accountId of this.#runningSteps.keys()) this.#changedAccounts.add(accountId)
+        this.#awaitingDelivery.clear()
         this.loop.wake()
       }),
       // An attempt frees capacity, and a broadcast ends once all its emails were attempted.
@@ -157,7 +155,6 @@ class BroadcastEnqueuer {
   }
 
   #wakeFor(accountId: number): void {
-    if (this.#runningSteps.has(accountId)) this.#changedAccounts.add(accountId)
     const waiting = this.#awaitingDelivery.get(accountId)
     if (waiting === undefined) return
     this.#awaitingDelivery.delete(accountId)
@@ -169,14 +166,13 @@ class BroadcastEnqueuer {
     const broadcast = findBroadcastById(this.#app.db, id)
     if (!broadcast) return
     try {
-      this.#changedAccounts.delete(broadcast.accountId)
+      this.#awaitingDelivery.set(broadcast.accountId, id)
       const next = await this.#runStep(broadcast)
       // If something changed during the step, the next step begins immediately, because there may be nothing left to
       // wait for.
-      const hasChanged = this.#changedAccounts.delete(broadcast.accountId)
-      this.#retryAt.set(id, hasChanged ? this.#app.clock.now() : next)
-      if (next > this.#app.clock.now()) this.#awaitingDelivery.set(broadcast.accountId, id)
+      this.#retryAt.set(id, this.#awaitingDelivery.has(broadcast.accountId) ? next : this.#app.clock.now())
     } catch (error) {
+      this.#awaitingDelivery.delete(broadcast.accountId)
       this.#retryAt.set(id, this.#app.clock.now() + RETRY_DELAY_MS)
       await this.#handleFailure(broadcast, error)
     }

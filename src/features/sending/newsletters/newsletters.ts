@@ -17,7 +17,7 @@ import { type ContactList, findListById, getList } from '#features/setup/contact
 import { requireValidSource } from '#features/setup/templates/render.ts'
 import { findTemplateById, findTemplateByRowId } from '#features/setup/templates/templates.ts'
 import type { Tx } from '#platform/db/commit.ts'
-import { prepareStatements } from '#platform/db/open.ts'
+import { insertSql, prepareStatements, setSql } from '#platform/db/open.ts'
 import { belowId, type RowWindow } from '#platform/db/row-window.ts'
 import { type AppError, conflict, invalid } from '#platform/errors.ts'
 import { isoTime } from '#platform/http/envelope.ts'
@@ -25,6 +25,7 @@ import { mapFromPhp, notFoundById, parseUuidParam } from '#platform/http/schemas
 import { toWire } from '#platform/http/wire.ts'
 import { formatUuid, newUuid, type UuidBytes } from '#platform/ids.ts'
 import type { TemplateSource } from '#platform/template/renderer.ts'
+import type { Millis } from '#platform/time/clock.ts'
 import { formatMailbox, parseMailboxList } from '#protocols/address/parse.ts'
 import {
   MAX_DATA_BYTES,
@@ -72,6 +73,8 @@ const JOINED_TABLES = `newsletters JOIN contact_lists ON contact_lists.id = list
 /** An account's newsletters of a status; null: any. The index has all that is read. */
 const OF_STATUS = 'newsletters INDEXED BY newsletters_status WHERE account_id = ? AND status = coalesce(?, status)'
 
+const CHANGEABLE = 'listId subject fromAddress htmlBody textBody templateId templateData replyTo updatedAt'
+
 const sql = prepareStatements((db) => ({
   byUuid: db.prepare<Row, [Uint8Array, number]>(
     `SELECT ${COLUMNS}, ${BODIES} FROM ${JOINED_TABLES} WHERE newsletters.uuid = ? AND newsletters.account_id = ?`,
@@ -82,14 +85,8 @@ const sql = prepareStatements((db) => ({
      LIMIT ? OFFSET ?) ORDER BY newsletters.id DESC`,
   ),
   count: db.prepare<{ n: number }, [number, number | null]>(`SELECT COUNT(*) AS n FROM ${OF_STATUS}`),
-  insert: db.prepare(
-    `INSERT INTO newsletters (uuid, account_id, list_id, subject, from_address, html_body, text_body, template_id, template_data, reply_to, status,
-     created_at, updated_at) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
-  ),
-  update: db.prepare(
-    `UPDATE newsletters SET list_id = ?, subject = ?, from_address = ?, html_body = ?, text_body = ?, template_id = ?, template_data = ?, reply_to = ?,
-     updated_at = ? WHERE id = ? AND status = ?`,
-  ),
+  insert: db.prepare(insertSql('newsletters', `uuid accountId status createdAt ${CHANGEABLE}`)),
+  update: db.prepare(`UPDATE newsletters SET ${setSql(CHANGEABLE)} WHERE id = $id AND status = $status`),
   delete: db.prepare('DELETE FROM newsletters WHERE id = ? AND status NOT IN (?, ?)'),
   forget: db.prepare('UPDATE newsletters SET operation_id = NULL WHERE operation_id = ?'),
 }))
@@ -139,7 +136,13 @@ export async function createNewsletter(app: App, actor: Actor, input: Newsletter
     const uuid = newUuid()
     const now = app.eventTime()
     storeWithinPlan(app, tx, actor.accountId, () =>
-      sql(tx.db).insert.run(uuid, actor.accountId, ...toColumnValues(stored), newsletterStatusCode('draft'), now, now),
+      sql(tx.db).insert.run({
+        ...toColumns(stored, now),
+        uuid,
+        accountId: actor.accountId,
+        status: newsletterStatusCode('draft'),
+        createdAt: now,
+      }),
     )
     const id = formatUuid(uuid)
     auditChange(app, tx, actor, 'newsletter.created', id)
@@ -166,12 +169,11 @@ export async function changeNewsletter(
     const before = getNewsletter(tx.db, actor.accountId, id)
     requireDraft(before)
     storeWithinPlan(app, tx, actor.accountId, () =>
-      sql(tx.db).update.run(
-        ...toColumnValues({ ...before, ...provided }),
-        app.eventTime(),
-        before.id,
-        newsletterStatusCode('draft'),
-      ),
+      sql(tx.db).update.run({
+        ...toColumns({ ...before, ...provided }, app.eventTime()),
+        id: before.id,
+        status: newsletterStatusCode('draft'),
+      }),
     )
     auditChange(app, tx, actor, 'newsletter.updated', before.uuid)
     return getNewsletter(tx.db, actor.accountId, id)
@@ -211,17 +213,12 @@ type StoredFields = Pick<
 
 const NO_PARTS = { htmlBody: null, textBody: null, templateId: null, templateData: null, replyTo: null }
 
-const toColumnValues = (stored: StoredFields) =>
-  [
-    stored.listId,
-    stored.subject,
-    stored.from,
-    stored.htmlBody,
-    stored.textBody,
-    stored.templateId,
-    stored.templateData,
-    stored.replyTo,
-  ] as const
+/** The values of `CHANGEABLE`. */
+const toColumns = ({ from, ...others }: StoredFields, updatedAt: Millis) => ({
+  ...others,
+  fromAddress: from,
+  updatedAt,
+})
 
 const toTemplateSource = ({ subject, htmlBody, textBody }: Partial<StoredFields>): TemplateSource => ({
   subject,
