@@ -5,16 +5,7 @@
 import { swagger } from '@elysiajs/swagger'
 import type { TSchema } from '@sinclair/typebox'
 import { type AnyElysia, Elysia } from 'elysia'
-import {
-  ALTERNATIVE_SCOPE,
-  CHANGES,
-  COMMANDS_ONLY,
-  OPERATORS_ONLY,
-  OWNERS_ONLY,
-  parseScopes,
-  REQUIRED_SCOPE,
-  SESSION_ONLY,
-} from './access.ts'
+import { parseScopes } from './access.ts'
 import { BODY_FORMAT } from './body.ts'
 import { EVENT_STREAM } from './event-stream.ts'
 import { type NamedOperation, shareSchemas } from './openapi-components.ts'
@@ -159,19 +150,19 @@ interface CollectedOperation {
  * and adds its errors.
  */
 function finishOperation({ method, path, operation, isReadable }: CollectedOperation): JsonObject {
-  const scope = operation[REQUIRED_SCOPE]
+  const scope = operation['x-required-scope']
   const {
     [EVENT_STREAM]: eventStream,
     [BODY_FORMAT]: bodyFormat,
     [ERROR_RESPONSES]: refusals,
     [RESPONSE_HEADERS]: ownHeaders,
     [LOCATED_AT]: location,
-    [ALTERNATIVE_SCOPE]: alternative,
-    [SESSION_ONLY]: isSessionOnly,
-    [OWNERS_ONLY]: isOwnersOnly,
-    [OPERATORS_ONLY]: isOperatorsOnly,
-    [COMMANDS_ONLY]: isCommandsOnly,
-    [CHANGES]: _,
+    'x-alternative-scope': alternative,
+    'x-session-only': isSessionOnly,
+    'x-owners-only': isOwnersOnly,
+    'x-operators-only': isOperatorsOnly,
+    'x-commands-only': isCommandsOnly,
+    'x-changes': _,
     ...rest
   } = operation
   const isRepeatable =

@@ -372,20 +372,21 @@ const isReadMethod = (method: string): boolean => method === 'GET' || method ===
 /** Throws 403 when the actor may not use the route. */
 function requireAccess<Actor>(
   { hasScope, sessions }: PipelineOptions<Actor>,
-  { requiredScopes = [], alternativeScope, isSessionOnly, isOwnersOnly, isOperatorsOnly, isCommandsOnly }: RouteRules,
+  { requiredScopes = [], access }: RouteRules,
   actor: Actor,
   { knownActor }: RequestContext,
 ): void {
+  const alternativeScope = access['x-alternative-scope']
   const mayCall = alternativeScope !== undefined && hasScope(actor, alternativeScope)
   for (const scope of mayCall ? [] : requiredScopes)
     if (!hasScope(actor, scope)) throw sessions?.roleRefusal(actor) ?? insufficientScope(scope)
   if (knownActor !== undefined) return
   const refusal =
-    (isSessionOnly ? sessions?.sessionRefusal(actor) : undefined) ??
-    (isOwnersOnly ? sessions?.ownerRefusal(actor) : undefined) ??
-    (isOperatorsOnly ? sessions?.operatorRefusal(actor) : undefined)
+    (access['x-session-only'] ? sessions?.sessionRefusal(actor) : undefined) ??
+    (access['x-owners-only'] ? sessions?.ownerRefusal(actor) : undefined) ??
+    (access['x-operators-only'] ? sessions?.operatorRefusal(actor) : undefined)
   if (refusal) throw refusal
-  if (isCommandsOnly)
+  if (access['x-commands-only'])
     throw new AppError(403, 'command_required', 'Only a command on the server may do this; `tassis --help` lists them.')
 }
 

@@ -5,16 +5,7 @@
 
 import { Kind, type TSchema, Type } from '@sinclair/typebox'
 import type { ErrorDetail } from '../errors.ts'
-import {
-  ALTERNATIVE_SCOPE,
-  CHANGES,
-  COMMANDS_ONLY,
-  OPERATORS_ONLY,
-  OWNERS_ONLY,
-  parseScopes,
-  REQUIRED_SCOPE,
-  SESSION_ONLY,
-} from './access.ts'
+import { type AccessDetail, parseScopes } from './access.ts'
 import { BODY_FORMAT, type BodyFormat } from './body.ts'
 import { createFieldFilter, type FieldFilter } from './response-shape.ts'
 import { LOCATED_AT } from './route-errors.ts'
@@ -93,13 +84,7 @@ const describeKnownNames = (known: readonly string[]): string =>
 export interface RouteRules {
   /** Undefined: the route is public. Empty: any key may call the route. Several: a caller needs all of them. */
   readonly requiredScopes: readonly string[] | undefined
-  /** Opens the route to actors without the required scopes. */
-  readonly alternativeScope: string | undefined
-  /** The route is for signed-in users, not for keys. */
-  readonly isSessionOnly: boolean
-  readonly isOwnersOnly: boolean
-  readonly isOperatorsOnly: boolean
-  readonly isCommandsOnly: boolean
+  readonly access: AccessDetail
   /** Whether the route changes something; a session cookie alone is then not enough. */
   readonly isMutation: boolean
   readonly checkBody: Check | undefined
@@ -140,15 +125,7 @@ interface RouteHooks {
   readonly query?: unknown
   readonly params?: unknown
   readonly response?: unknown
-  readonly detail?: {
-    readonly security?: readonly unknown[]
-    readonly [REQUIRED_SCOPE]?: string
-    readonly [ALTERNATIVE_SCOPE]?: string
-    readonly [SESSION_ONLY]?: boolean
-    readonly [OWNERS_ONLY]?: boolean
-    readonly [OPERATORS_ONLY]?: boolean
-    readonly [COMMANDS_ONLY]?: boolean
-    readonly [CHANGES]?: boolean
+  readonly detail?: AccessDetail & {
     readonly [BODY_FORMAT]?: BodyFormat
     readonly [LOCATED_AT]?: string
     readonly parameters?: readonly { readonly name?: string }[]
@@ -199,12 +176,8 @@ export function createRouteTable(
     const body = route.body ?? (bodyFormat === 'json' && isOwnApiPath(path) ? NO_FIELDS : undefined)
     methods.set(method, {
       requiredScopes,
-      alternativeScope: route.detail?.[ALTERNATIVE_SCOPE],
-      isSessionOnly: route.detail?.[SESSION_ONLY] === true,
-      isOwnersOnly: route.detail?.[OWNERS_ONLY] === true,
-      isOperatorsOnly: route.detail?.[OPERATORS_ONLY] === true,
-      isCommandsOnly: route.detail?.[COMMANDS_ONLY] === true,
-      isMutation: method !== 'GET' || route.detail?.[CHANGES] === true,
+      access: route.detail ?? {},
+      isMutation: method !== 'GET' || route.detail?.['x-changes'] === true,
       checkBody: createPartCheck(body, 'body', method, path),
       bodyFormat,
       isFreeForm: !isSchema(body) || hasFreeForm(body),
@@ -263,7 +236,7 @@ function readRequiredScopes(
   { detail }: RouteHooks,
   isApi: boolean,
 ): readonly string[] | undefined {
-  const scope = detail?.[REQUIRED_SCOPE]
+  const scope = detail?.['x-required-scope']
   const isDeclaredPublic = detail?.security?.length === 0
   const name = `${method} ${path}`
   if (!isApi) {
