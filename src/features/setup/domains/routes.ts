@@ -9,19 +9,7 @@ import { dataBody, pageById } from '#platform/http/envelope.ts'
 import { DataBody, PageBody, PageQuery, parsePage } from '#platform/http/schemas.ts'
 import { runDnsCheck, TOO_MANY_CHECKS } from './dns-check-slots.ts'
 import { changeDomain, createDomain, type Domain, getDomain, listDomains } from './domains.ts'
-import {
-  CreatedDomain,
-  DomainChange,
-  DomainWire,
-  NewDomain,
-  NewTrackingDomain,
-  PublishedDnsWire,
-  TrackingDomainSet,
-  TrackingVerification,
-  toDomainWire,
-  toVerificationWire,
-  VerificationWire,
-} from './model.ts'
+import * as model from './model.ts'
 import { readPublishedDns } from './published-dns.ts'
 import { startDkimRotation } from './rotate-dkim.ts'
 import { removeTrackingDomain, setTrackingDomain } from './set-tracking.ts'
@@ -31,7 +19,7 @@ import { formatZoneFile } from './zone-file.ts'
 
 const IdParam = Type.Object({ id: Type.String({ description: 'Id of the domain.' }) })
 const tags = ['Domains']
-const ONE = { params: IdParam, response: DataBody(DomainWire) }
+const ONE = { params: IdParam, response: DataBody(model.DomainWire) }
 const reads = describeWith('domains:read')
 const writes = describeWith('domains:write')
 
@@ -44,7 +32,7 @@ export interface DomainUseCases {
 }
 
 export const domainRoutes = (app: App, { deleteDomain }: DomainUseCases) => {
-  const toBody = (domain: Domain) => dataBody(toDomainWire(app, domain))
+  const toBody = (domain: Domain) => dataBody(model.toDomainWire(app, domain))
   return new Elysia({ prefix: '/v1/domains', tags })
     .use(authenticated)
     .get(
@@ -52,11 +40,11 @@ export const domainRoutes = (app: App, { deleteDomain }: DomainUseCases) => {
       ({ actor, query }) => {
         const page = parsePage(query)
         const { domains, total } = listDomains(app.db, actor.accountId, page)
-        return pageById(domains, { ...page, total }, (domain) => toDomainWire(app, domain))
+        return pageById(domains, { ...page, total }, (domain) => model.toDomainWire(app, domain))
       },
       {
         query: PageQuery,
-        response: PageBody(DomainWire),
+        response: PageBody(model.DomainWire),
         detail: { ...reads('List domains', 'Newest first.'), ...orSupport },
       },
     )
@@ -64,12 +52,12 @@ export const domainRoutes = (app: App, { deleteDomain }: DomainUseCases) => {
       '/',
       async ({ actor, body, status }) => {
         const { domain, warnings } = await createDomain(app, actor, body.domain)
-        const data = toDomainWire(app, domain)
+        const data = model.toDomainWire(app, domain)
         return status(201, warnings.length > 0 ? { data, warnings: [...warnings] } : { data })
       },
       {
-        body: NewDomain,
-        response: { 201: CreatedDomain },
+        body: model.NewDomain,
+        response: { 201: model.CreatedDomain },
         detail: writes('Register a domain', 'Creates its DKIM key. Publish the `dns_records`, then verify.'),
       },
     )
@@ -81,7 +69,7 @@ export const domainRoutes = (app: App, { deleteDomain }: DomainUseCases) => {
       '/:id',
       async ({ actor, params, body }) =>
         toBody(await changeDomain(app, actor, params.id, { inboundEnabled: body.inbound_enabled })),
-      { ...ONE, body: DomainChange, detail: writes('Enable or disable inbound mail of a domain') },
+      { ...ONE, body: model.DomainChange, detail: writes('Enable or disable inbound mail of a domain') },
     )
     .delete('/:id', ({ actor, params }) => deleteDomain(app, actor, params.id), {
       params: IdParam,
@@ -89,10 +77,10 @@ export const domainRoutes = (app: App, { deleteDomain }: DomainUseCases) => {
     })
     .post(
       '/:id/verify',
-      async ({ actor, params }) => dataBody(toVerificationWire(app, await verifyDomain(app, actor, params.id))),
+      async ({ actor, params }) => dataBody(model.toVerificationWire(app, await verifyDomain(app, actor, params.id))),
       {
         params: IdParam,
-        response: DataBody(VerificationWire),
+        response: DataBody(model.VerificationWire),
         detail: writes(
           'Verify a domain',
           'Checks DNS now and reports for each record what was found, what was expected and what to publish. A verified domain that lacks a record still sends for 72 hours. May be called every 10 seconds.',
@@ -111,12 +99,12 @@ export const domainRoutes = (app: App, { deleteDomain }: DomainUseCases) => {
       '/:id/tracking-domain',
       async ({ actor, params, body }) => {
         const domain = await setTrackingDomain(app, actor, params.id, body.tracking_domain)
-        return { data: toDomainWire(app, domain), cname_target: getCnameTarget(app.config) }
+        return { data: model.toDomainWire(app, domain), cname_target: getCnameTarget(app.config) }
       },
       {
         params: IdParam,
-        body: NewTrackingDomain,
-        response: TrackingDomainSet,
+        body: model.NewTrackingDomain,
+        response: model.TrackingDomainSet,
         detail: writes(
           'Set the host name of tracked links',
           'Publish a CNAME at it that points to `cname_target`, then verify it. A changed name is unverified again.',
@@ -138,11 +126,11 @@ export const domainRoutes = (app: App, { deleteDomain }: DomainUseCases) => {
       '/:id/verify-tracking',
       async ({ actor, params }) => {
         const { domain, check } = await verifyTracking(app, actor, params.id)
-        return { data: toDomainWire(app, domain), tracking_check: check }
+        return { data: model.toDomainWire(app, domain), tracking_check: check }
       },
       {
         params: IdParam,
-        response: TrackingVerification,
+        response: model.TrackingVerification,
         detail: writes(
           'Verify the host name of tracked links',
           'Checks DNS now and reports what was found, what was expected and what to publish.',
@@ -154,7 +142,7 @@ export const domainRoutes = (app: App, { deleteDomain }: DomainUseCases) => {
 
 /** What DNS has now, and what to publish as a zone file. */
 export const domainDnsRoutes = (app: App) => {
-  const read = (actor: Actor, id: string): Promise<PublishedDnsWire> => {
+  const read = (actor: Actor, id: string): Promise<model.PublishedDnsWire> => {
     const domain = getDomain(app.db, actor.accountId, id)
     return runDnsCheck(app, actor.accountId, () => readPublishedDns(app, domain))
   }
@@ -162,7 +150,7 @@ export const domainDnsRoutes = (app: App) => {
     .use(authenticated)
     .get('/:id/dns', async ({ actor, params: { id } }) => dataBody(await read(actor, id)), {
       params: IdParam,
-      response: DataBody(PublishedDnsWire),
+      response: DataBody(model.PublishedDnsWire),
       detail: reads(
         'Compare the DNS of a domain with its records',
         'Asks DNS now, and names each record as the DNS provider wants it typed. Changes nothing: `POST /v1/domains/{id}/verify` stores what it finds.',
@@ -195,14 +183,14 @@ export const operatorDomainRoutes = (app: App) =>
     '/accounts/:id/domains/:domain_id/verify-without-dns',
     async ({ actor, params }) => {
       const owner = actForAccount(app, actor, params.id)
-      return dataBody(toDomainWire(app, await vouchForDomain(app, owner, params.domain_id)))
+      return dataBody(model.toDomainWire(app, await vouchForDomain(app, owner, params.domain_id)))
     },
     {
       params: Type.Object({
         id: Type.String({ description: 'Id of the account.' }),
         domain_id: Type.String({ description: 'Id of the domain.' }),
       }),
-      response: DataBody(DomainWire),
+      response: DataBody(model.DomainWire),
       detail: commandRoute(
         'Mark a domain verified without a DNS check',
         'For networks without DNS. Expires 72 hours after a check that finds no records.',

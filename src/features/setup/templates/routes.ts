@@ -9,31 +9,7 @@ import { errorResponses } from '#platform/http/route-errors.ts'
 import { DataBody, PageBody, PageQuery, parsePage } from '#platform/http/schemas.ts'
 import type { RenderedParts } from '#platform/template/renderer.ts'
 import { renderDraft } from './draft.ts'
-import {
-  DraftBody,
-  DraftResult,
-  ImportedTemplate,
-  NewTemplate,
-  RenderBody,
-  RenderedTemplate,
-  RestoreBody,
-  readRenderData,
-  readTestData,
-  TemplateChangeBody,
-  TemplateListQuery,
-  TemplateRecord,
-  TemplateRow,
-  TemplateVersionRecord,
-  TemplateVersionRow,
-  toRenderedWire,
-  toTemplateChange,
-  toTemplateInput,
-  toTemplateRowWire,
-  toTemplateWire,
-  toVersionRowWire,
-  toVersionWire,
-  VERSIONS_DESCRIPTION,
-} from './model.ts'
+import * as model from './model.ts'
 import type { PreviewStore } from './preview-store.ts'
 import { serialiseData, startRenderSession } from './render.ts'
 import {
@@ -62,7 +38,7 @@ export async function previewTemplate(
 ): Promise<RenderedParts> {
   const template = getTemplate(app.db, actor.accountId, id)
   const source = toTemplateSource(template)
-  const dataJson = serialiseData(data ?? readTestData(template) ?? {})
+  const dataJson = serialiseData(data ?? model.readTestData(template) ?? {})
   using rendering = startRenderSession(app)
   return await rendering.render({ accountId: actor.accountId, urgency: 'now', source, dataJson })
 }
@@ -76,13 +52,13 @@ const versionParams = Type.Object({
   id: Type.String({ description: 'Id of the template.' }),
   version: Type.String({ description: 'Number of the version.' }),
 })
-const ONE = { params, response: DataBody(TemplateRecord) }
+const ONE = { params, response: DataBody(model.TemplateRecord) }
 const CHANGED = '`template_changed`: the template has another version than `if_version`; `version` says which.'
 const SAME_ALIAS = 'The account has a template with this alias'
 const TEMPLATE_ERRORS =
   'A part that can never be rendered fails with 422 `template_error`, which says where the error is.'
 
-const toBody = (template: Template, { accountUuid }: Actor) => dataBody(toTemplateWire(template, accountUuid))
+const toBody = (template: Template, { accountUuid }: Actor) => dataBody(model.toTemplateWire(template, accountUuid))
 
 /** Number of a version in a path; no version has the number 0. */
 const parseVersion = (text: string): number => (/^\d{1,9}$/.test(text) ? Number(text) : 0)
@@ -101,21 +77,23 @@ export const templateRoutes = (app: App, options: TemplateRouteOptions) =>
       ({ actor, query }) => {
         const page = parsePage(query)
         const { templates, total } = listTemplates(app.db, actor.accountId, page, query.search)
-        return pageById(templates, { ...page, total }, (template) => toTemplateRowWire(template, actor.accountUuid))
+        return pageById(templates, { ...page, total }, (template) =>
+          model.toTemplateRowWire(template, actor.accountUuid),
+        )
       },
       {
-        query: TemplateListQuery,
-        response: PageBody(TemplateRow),
+        query: model.TemplateListQuery,
+        response: PageBody(model.TemplateRow),
         detail: reads('List templates', `Newest first. Bodies of more than ${MAX_LISTED_BYTES} bytes are omitted.`),
       },
     )
     .post(
       '/',
       async ({ actor, body, status }) =>
-        status(201, toBody(await createTemplate(app, actor, toTemplateInput(body)), actor)),
+        status(201, toBody(await createTemplate(app, actor, model.toTemplateInput(body)), actor)),
       {
-        body: NewTemplate,
-        response: { 201: DataBody(TemplateRecord) },
+        body: model.NewTemplate,
+        response: { 201: DataBody(model.TemplateRecord) },
         detail: writes(
           'Create a template',
           TEMPLATE_ERRORS,
@@ -130,10 +108,10 @@ export const templateRoutes = (app: App, options: TemplateRouteOptions) =>
     .put(
       '/:id',
       async ({ actor, params, body: { if_version: ifVersion, ...body } }) =>
-        toBody(await changeTemplate(app, actor, params.id, toTemplateChange(body), { ifVersion }), actor),
+        toBody(await changeTemplate(app, actor, params.id, model.toTemplateChange(body), { ifVersion }), actor),
       {
         ...ONE,
-        body: TemplateChangeBody,
+        body: model.TemplateChangeBody,
         detail: writes(
           'Change a template',
           `Omitted fields keep their value. ${TEMPLATE_ERRORS} Mail already accepted does not change.`,
@@ -148,11 +126,11 @@ export const templateRoutes = (app: App, options: TemplateRouteOptions) =>
     .post(
       '/:id/render',
       async ({ actor, params, body }) =>
-        dataBody(toRenderedWire(await previewTemplate(app, actor, params.id, readRenderData(body)))),
+        dataBody(model.toRenderedWire(await previewTemplate(app, actor, params.id, model.readRenderData(body)))),
       {
         params,
-        body: RenderBody,
-        response: DataBody(RenderedTemplate),
+        body: model.RenderBody,
+        response: DataBody(model.RenderedTemplate),
         detail: reads(
           'Render a template',
           'Renders the email for this template and data; nothing is sent. A missing variable fails with 422 `template_error`, which names it.',
@@ -169,24 +147,24 @@ const versionRoutes = (app: App) =>
         const page = parsePage(query)
         const template = getTemplate(app.db, actor.accountId, params.id)
         const { versions, total } = listVersions(app.db, template.id, page)
-        return pageBody(versions.map(toVersionRowWire), { page: page.page, perPage: page.perPage, total })
+        return pageBody(versions.map(model.toVersionRowWire), { page: page.page, perPage: page.perPage, total })
       },
       {
         params,
         query: PageQuery,
-        response: PageBody(TemplateVersionRow),
-        detail: reads('List the versions of a template', `Newest first. ${VERSIONS_DESCRIPTION}`),
+        response: PageBody(model.TemplateVersionRow),
+        detail: reads('List the versions of a template', `Newest first. ${model.VERSIONS_DESCRIPTION}`),
       },
     )
     .get(
       '/:id/versions/:version',
       ({ actor, params }) => {
         const template = getTemplate(app.db, actor.accountId, params.id)
-        return dataBody(toVersionWire(getVersion(app.db, template.id, parseVersion(params.version))))
+        return dataBody(model.toVersionWire(getVersion(app.db, template.id, parseVersion(params.version))))
       },
       {
         params: versionParams,
-        response: DataBody(TemplateVersionRecord),
+        response: DataBody(model.TemplateVersionRecord),
         detail: reads('Get a version of a template'),
       },
     )
@@ -199,8 +177,8 @@ const versionRoutes = (app: App) =>
       },
       {
         params: versionParams,
-        body: RestoreBody,
-        response: DataBody(TemplateRecord),
+        body: model.RestoreBody,
+        response: DataBody(model.TemplateRecord),
         detail: writes(
           'Restore a version of a template',
           'Its subject and bodies become a new version; alias and name stay.',
@@ -215,13 +193,13 @@ const draftRoutes = (app: App, { previews }: TemplateRouteOptions) =>
     async ({ actor, body }) => {
       const { subject, html_body: html, text_body: text } = body
       const draft = { subject: subject ?? undefined, html: html ?? undefined, text: text ?? undefined }
-      const rendered = await renderDraft(app, actor, draft, readRenderData(body) ?? {})
+      const rendered = await renderDraft(app, actor, draft, model.readRenderData(body) ?? {})
       const shown = actor.type === 'user' ? rendered.html_body : null
       return dataBody({ ...rendered, preview_id: shown === null ? null : previews.add(actor.accountId, shown) })
     },
     {
-      body: DraftBody,
-      response: DataBody(DraftResult),
+      body: model.DraftBody,
+      response: DataBody(model.DraftResult),
       detail: reads(
         'Render unsaved text',
         'Renders each part for itself, as a send would, and reports problems with their line. Nothing is stored or sent. An endless loop ends with a problem after a moment, and does not delay your mail.',
@@ -235,12 +213,12 @@ export const templateImportRoutes = (app: App) =>
     '/accounts/:id/templates',
     async ({ actor, params, body: { foreign_id: foreignId, ...template }, status }) => {
       const owner = actForAccount(app, actor, params.id)
-      return status(201, toBody(await createTemplate(app, owner, toTemplateInput(template), foreignId), owner))
+      return status(201, toBody(await createTemplate(app, owner, model.toTemplateInput(template), foreignId), owner))
     },
     {
       params: AccountParam,
-      body: ImportedTemplate,
-      response: { 201: DataBody(TemplateRecord) },
+      body: model.ImportedTemplate,
+      response: { 201: DataBody(model.TemplateRecord) },
       detail: commandRoute('Import a template', 'From another provider, converted into our syntax.', {
         404: ['account_not_found', 'No account has this id.'],
         409: ['template_exists', 'The account has a template with this alias or this number.'],
