@@ -21,26 +21,7 @@ import { createNoMessageError, type LongPolls } from './long-polls.ts'
 import { createMailbox, deleteMailbox, getMailbox, listMailboxes } from './mailboxes.ts'
 import { MailboxParams, MessageParams, messageRoutes, tags } from './message-routes.ts'
 import { findMessageById, listThreadMessages, readMailboxAnalytics, readNewestMessages } from './messages.ts'
-import {
-  AnalyticsRecord,
-  ContactRecord,
-  DEFAULT_TIMEOUT_SECONDS,
-  LeaseEnd,
-  ListedThread,
-  MAX_BODY_BYTES_IN_THREAD,
-  MAX_TIMEOUT_SECONDS,
-  MailboxRecord,
-  NewMailbox,
-  NextMessage,
-  NextQuery,
-  ThreadPage,
-  toContactWire,
-  toListedMessagesWire,
-  toListedThreadsWire,
-  toMailboxWire,
-  toMessageWire,
-  toThreadWire,
-} from './model.ts'
+import * as model from './model.ts'
 import { getThread, listThreads } from './threads.ts'
 
 const ThreadParams = Type.Object({
@@ -63,20 +44,21 @@ const mailboxRoutes = (app: App) =>
       ({ actor, query }) => {
         const range = parseRowRange(query)
         const { rows, total } = listMailboxes(app.db, actor.accountId, range)
-        return pageById(rows, { ...range, total }, toMailboxWire)
+        return pageById(rows, { ...range, total }, model.toMailboxWire)
       },
       {
         query: RowRangeQuery,
-        response: PageBody(MailboxRecord),
+        response: PageBody(model.MailboxRecord),
         detail: describeRoute('List agent mailboxes', requires('mailboxes:read'), 'Newest first.'),
       },
     )
     .post(
       '/',
-      async ({ actor, body, status }) => status(201, dataBody(toMailboxWire(await createMailbox(app, actor, body)))),
+      async ({ actor, body, status }) =>
+        status(201, dataBody(model.toMailboxWire(await createMailbox(app, actor, body)))),
       {
-        body: NewMailbox,
-        response: { 201: DataBody(MailboxRecord) },
+        body: model.NewMailbox,
+        response: { 201: DataBody(model.MailboxRecord) },
         detail: describeRoute(
           'Create an agent mailbox',
           requires('mailboxes:write'),
@@ -87,9 +69,9 @@ const mailboxRoutes = (app: App) =>
         ),
       },
     )
-    .get('/:id', ({ actor, params }) => dataBody(toMailboxWire(getMailbox(app.db, actor.accountId, params.id))), {
+    .get('/:id', ({ actor, params }) => dataBody(model.toMailboxWire(getMailbox(app.db, actor.accountId, params.id))), {
       params: MailboxParams,
-      response: DataBody(MailboxRecord),
+      response: DataBody(model.MailboxRecord),
       detail: describeRoute('Get an agent mailbox', requires('mailboxes:read')),
     })
     .delete('/:id', ({ actor, params }) => deleteMailbox(app, actor, params.id), {
@@ -111,7 +93,7 @@ const overviewRoutes = (app: App) =>
         const range = parseRowRange(query)
         const { threads, total } = listThreads(app.db, mailbox, range)
         return pageBody(
-          await toListedThreadsWire(app, readNewestMessages(app.db, threads), mailbox),
+          await model.toListedThreadsWire(app, readNewestMessages(app.db, threads), mailbox),
           { ...range, total },
           timeKey(threads, ({ lastMessageAt }) => lastMessageAt),
         )
@@ -119,7 +101,7 @@ const overviewRoutes = (app: App) =>
       {
         params: MailboxParams,
         query: RowRangeQuery,
-        response: PageBody(ListedThread),
+        response: PageBody(model.ListedThread),
         detail: describeRoute(
           'List the threads of a mailbox',
           requires('mailboxes:read'),
@@ -135,16 +117,16 @@ const overviewRoutes = (app: App) =>
         const range = parseRowRange(query)
         requireReachable(range, thread.messageCount)
         const messages = listThreadMessages(app.db, thread, range)
-        const wires = await toListedMessagesWire(app, messages, mailbox, MAX_BODY_BYTES_IN_THREAD)
+        const wires = await model.toListedMessagesWire(app, messages, mailbox, model.MAX_BODY_BYTES_IN_THREAD)
         return {
           ...pageBody(wires, { ...range, total: thread.messageCount }),
-          thread: toThreadWire(thread, mailbox),
+          thread: model.toThreadWire(thread, mailbox),
         }
       },
       {
         params: ThreadParams,
         query: RowRangeQuery,
-        response: ThreadPage,
+        response: model.ThreadPage,
         detail: describeRoute(
           'Get a thread',
           requires('mailboxes:read'),
@@ -159,12 +141,16 @@ const overviewRoutes = (app: App) =>
         const range = parseRowRange(query)
         const { contacts, total } = listContacts(app.db, mailbox, range)
         const last = contacts.at(-1)
-        return pageBody(contacts.map(toContactWire), { ...range, total }, last && [last.lastMessageAt, last.address])
+        return pageBody(
+          contacts.map(model.toContactWire),
+          { ...range, total },
+          last && [last.lastMessageAt, last.address],
+        )
       },
       {
         params: MailboxParams,
         query: RowRangeQuery,
-        response: PageBody(ContactRecord),
+        response: PageBody(model.ContactRecord),
         detail: describeRoute(
           'List the contacts of a mailbox',
           requires('mailboxes:read'),
@@ -177,7 +163,7 @@ const overviewRoutes = (app: App) =>
       ({ actor, params }) => dataBody(readMailboxAnalytics(app, getMailbox(app.db, actor.accountId, params.id))),
       {
         params: MailboxParams,
-        response: DataBody(AnalyticsRecord),
+        response: DataBody(model.AnalyticsRecord),
         detail: describeRoute('Get the analytics of a mailbox', requires('mailboxes:read')),
       },
     )
@@ -195,9 +181,9 @@ const consumerRoutes = (app: App, longPolls: LongPolls) =>
         // HEAD would lease a message without returning it.
         if (request.method === 'HEAD') throw wrongMethod('HEAD', ['GET'])
         const timeoutSeconds = parseQueryInteger('timeout', query.timeout, {
-          fallback: DEFAULT_TIMEOUT_SECONDS,
+          fallback: model.DEFAULT_TIMEOUT_SECONDS,
           minimum: 0,
-          maximum: MAX_TIMEOUT_SECONDS,
+          maximum: model.MAX_TIMEOUT_SECONDS,
         })
         const mailbox = getMailbox(app.db, actor.accountId, params.id)
         // Never 0 (no timeout): the value stays in force after the response, so the idle connection would never be
@@ -208,15 +194,15 @@ const consumerRoutes = (app: App, longPolls: LongPolls) =>
         // The message was deleted just after it was leased.
         if (!message) throw createNoMessageError()
         return {
-          data: toMessageWire(app, message, mailbox),
+          data: model.toMessageWire(app, message, mailbox),
           lease_token: formatToken(lease.token),
           lease_expires_at: isoTime(lease.expiresAt),
         }
       },
       {
         params: MailboxParams,
-        query: NextQuery,
-        response: NextMessage,
+        query: model.NextQuery,
+        response: model.NextMessage,
         detail: describeRoute(
           'Get the next message',
           requires('mailboxes:write', 'mailboxes:read'),
@@ -233,7 +219,7 @@ const consumerRoutes = (app: App, longPolls: LongPolls) =>
       ({ actor, params, body }) => ackMessage(app, actor, params.id, params.mid, body.lease_token),
       {
         params: MessageParams,
-        body: LeaseEnd,
+        body: model.LeaseEnd,
         detail: describeRoute(
           'Acknowledge a message',
           requires('mailboxes:write'),
@@ -247,7 +233,7 @@ const consumerRoutes = (app: App, longPolls: LongPolls) =>
       ({ actor, params, body }) => nackMessage(app, actor, params.id, params.mid, body.lease_token),
       {
         params: MessageParams,
-        body: LeaseEnd,
+        body: model.LeaseEnd,
         detail: describeRoute(
           'Return a message',
           requires('mailboxes:write'),
