@@ -16,22 +16,7 @@ import { errorResponses } from '#platform/http/route-errors.ts'
 import { DataBody, PageBody, PageQuery, parsePage, Text, TextOrNull } from '#platform/http/schemas.ts'
 import { createCheck } from '#platform/http/validation.ts'
 import { addContact, addContacts, auditContact } from './add.ts'
-import {
-  AddedContacts,
-  ContactChangeBody,
-  ContactItem,
-  ContactListBody,
-  ContactListRecord,
-  ContactListRow,
-  ContactQuery,
-  ContactRecord,
-  contactWire,
-  listRowWire,
-  listWire,
-  MAX_CONTACTS_PER_REQUEST,
-  NewContactBody,
-  toListInput,
-} from './model.ts'
+import * as model from './model.ts'
 import { changeContact, getContact, removeContact } from './remove.ts'
 import {
   getConfirmationWaitMs,
@@ -93,7 +78,7 @@ const isUndeliverable = (status: string): boolean => status === 'bounced' || sta
 const MINUTES = MIN_CONFIRMATION_INTERVAL_MS / 60_000
 
 export const contactListRoutes = (app: App) => {
-  const findProblems = createCheck(ContactItem, 'contact')
+  const findProblems = createCheck(model.ContactItem, 'contact')
   return new Elysia({ prefix: '/v1/contact-lists', tags })
     .use(authenticated)
     .get(
@@ -101,11 +86,11 @@ export const contactListRoutes = (app: App) => {
       ({ actor, query }) => {
         const page = parsePage(query)
         const { lists, total } = listContactLists(app.db, actor.accountId, page)
-        return pageById(lists, { ...page, total }, (row) => listRowWire(app.db, row, actor.accountUuid))
+        return pageById(lists, { ...page, total }, (row) => model.listRowWire(app.db, row, actor.accountUuid))
       },
       {
         query: PageQuery,
-        response: PageBody(ContactListRow),
+        response: PageBody(model.ContactListRow),
         detail: reads(
           'List contact lists',
           `Newest first. Bodies of welcome emails of more than ${MAX_LISTED_BYTES} bytes are left out.`,
@@ -115,12 +100,12 @@ export const contactListRoutes = (app: App) => {
     .post(
       '/',
       async ({ actor, body, status }) => {
-        const created = await createList(app, actor, toListInput(body))
-        return status(201, dataBody(listWire(app.db, created, actor.accountUuid)))
+        const created = await createList(app, actor, model.toListInput(body))
+        return status(201, dataBody(model.listWire(app.db, created, actor.accountUuid)))
       },
       {
-        body: ContactListBody,
-        response: { 201: DataBody(ContactListRecord) },
+        body: model.ContactListBody,
+        response: { 201: DataBody(model.ContactListRecord) },
         detail: writes(
           'Create a contact list',
           `${WELCOME_SCOPE} ${TEMPLATE_ERRORS}`,
@@ -130,23 +115,24 @@ export const contactListRoutes = (app: App) => {
     )
     .get(
       '/:id',
-      ({ actor, params }) => dataBody(listWire(app.db, getList(app.db, actor.accountId, params.id), actor.accountUuid)),
+      ({ actor, params }) =>
+        dataBody(model.listWire(app.db, getList(app.db, actor.accountId, params.id), actor.accountUuid)),
       {
         params,
-        response: DataBody(ContactListRecord),
+        response: DataBody(model.ContactListRecord),
         detail: reads('Get a contact list'),
       },
     )
     .put(
       '/:id',
       async ({ actor, params, body }) => {
-        const changed = await changeList(app, actor, params.id, toListInput(body))
-        return dataBody(listWire(app.db, changed, actor.accountUuid))
+        const changed = await changeList(app, actor, params.id, model.toListInput(body))
+        return dataBody(model.listWire(app.db, changed, actor.accountUuid))
       },
       {
         params,
-        body: ContactListBody,
-        response: DataBody(ContactListRecord),
+        body: model.ContactListBody,
+        response: DataBody(model.ContactListRecord),
         detail: writes(
           'Change a contact list',
           `Fields that are left out keep their value. ${WELCOME_SCOPE} ${TEMPLATE_ERRORS}`,
@@ -170,15 +156,15 @@ export const contactListRoutes = (app: App) => {
         if (email !== undefined && startsWith !== undefined)
           throw invalid('starts_with', 'Set either email, for one address, or starts_with, but not both.')
         const { contacts, total, lastKey } = listContacts(app.db, of, { status, email, startsWith }, page)
-        const rows = contacts.map((contact) => contactWire(contact, of, actor.accountUuid))
+        const rows = contacts.map((contact) => model.contactWire(contact, of, actor.accountUuid))
         const isUncounted = total >= MAX_COUNTED && startsWith !== undefined
         const more = isUncounted && { hasMore: contacts.length === page.limit }
         return pageBody(rows, { ...page, total, ...more }, lastKey)
       },
       {
         params,
-        query: ContactQuery,
-        response: PageBody(ContactRecord),
+        query: model.ContactQuery,
+        response: PageBody(model.ContactRecord),
         detail: reads('List contacts', 'Newest first; with `starts_with` in the order of the addresses.'),
       },
     )
@@ -196,15 +182,15 @@ export const contactListRoutes = (app: App) => {
         }
         if (email === undefined) throw invalid('email', 'Set email for one contact, or contacts for several.')
         const added = await addContact(app, actor, params.id, { email, metadata }, { isConfirmed })
-        return status(201, dataBody(contactWire(added.contact, added.list, actor.accountUuid)))
+        return status(201, dataBody(model.contactWire(added.contact, added.list, actor.accountUuid)))
       },
       {
         params,
-        body: NewContactBody,
-        response: { 201: AddedContacts },
+        body: model.NewContactBody,
+        response: { 201: model.AddedContacts },
         detail: writes(
           'Add contacts',
-          `One by \`email\`, or up to ${MAX_CONTACTS_PER_REQUEST} by \`contacts\`. On a list with double opt-in they are pending and get a confirmation request by email, in bulk at a limited rate, unless \`confirmed\` is true. An address on the suppression list may be added; it gets no mail.`,
+          `One by \`email\`, or up to ${model.MAX_CONTACTS_PER_REQUEST} by \`contacts\`. On a list with double opt-in they are pending and get a confirmation request by email, in bulk at a limited rate, unless \`confirmed\` is true. An address on the suppression list may be added; it gets no mail.`,
           errorResponses({ 409: ['contact_exists', 'The address of `email` is already on the list.'] }),
         ),
       },
@@ -213,11 +199,11 @@ export const contactListRoutes = (app: App) => {
       '/:id/contacts/:email',
       ({ actor, params }) => {
         const found = getContact(app.db, actor.accountId, params.id, params.email ?? '')
-        return dataBody(contactWire(found.contact, found.list, actor.accountUuid))
+        return dataBody(model.contactWire(found.contact, found.list, actor.accountUuid))
       },
       {
         params: contactParams,
-        response: DataBody(ContactRecord),
+        response: DataBody(model.ContactRecord),
         detail: reads('Get a contact'),
       },
     )
@@ -225,12 +211,12 @@ export const contactListRoutes = (app: App) => {
       '/:id/contacts/:email',
       async ({ actor, params, body }) => {
         const changed = await changeContact(app, actor, params.id, params.email ?? '', body.metadata)
-        return dataBody(contactWire(changed.contact, changed.list, actor.accountUuid))
+        return dataBody(model.contactWire(changed.contact, changed.list, actor.accountUuid))
       },
       {
         params: contactParams,
-        body: ContactChangeBody,
-        response: DataBody(ContactRecord),
+        body: model.ContactChangeBody,
+        response: DataBody(model.ContactRecord),
         detail: writes(
           'Change the metadata of a contact',
           'The provided metadata replaces the previous; null or an empty object clears it.',
