@@ -30,23 +30,7 @@ import {
   requireActorUser,
   switchAccount,
 } from './login.ts'
-import {
-  AccountChoice,
-  CodeConfirmation,
-  Login,
-  OtherSessionsEnd,
-  OwnPassword,
-  PasswordChange,
-  PasswordConfirmation,
-  RecoveryCodes,
-  SessionRecord,
-  SessionState,
-  sessionRecordWire,
-  sessionWire,
-  TotpConfirmation,
-  TotpFactors,
-  TotpSecret,
-} from './model.ts'
+import * as model from './model.ts'
 import { listSessions, requireSessionId, SECOND_FACTOR_REQUIRED, toCookieHeader } from './sessions.ts'
 import { listMemberships, type Membership } from './users.ts'
 
@@ -71,11 +55,11 @@ export const authRoutes = (app: App, auth: AuthContext) =>
         auth.requireOwnOrigin(request)
         const signedIn = await login(app, auth.attempts, body, auth.readBrowser(request))
         set.headers['set-cookie'] = toCookieHeader(app, signedIn.token)
-        return dataBody(sessionWire(app, signedIn))
+        return dataBody(model.sessionWire(app, signedIn))
       },
       {
-        body: Login,
-        response: DataBody(SessionState),
+        body: model.Login,
+        response: DataBody(model.SessionState),
         detail: describeRoute(
           'Sign in',
           publicRoute,
@@ -94,7 +78,7 @@ export const authRoutes = (app: App, auth: AuthContext) =>
       { detail: own('Sign out', undefined, responseHeaders('Set-Cookie')) },
     )
     .get('/session', ({ actor }) => dataBody(toSessionState(app, actor)), {
-      response: DataBody(SessionState),
+      response: DataBody(model.SessionState),
       detail: own('Get the signed-in user'),
     })
     .put(
@@ -104,8 +88,8 @@ export const authRoutes = (app: App, auth: AuthContext) =>
         return dataBody(toSessionState(app, actor, membership))
       },
       {
-        body: AccountChoice,
-        response: DataBody(SessionState),
+        body: model.AccountChoice,
+        response: DataBody(model.SessionState),
         detail: own(
           'Switch to another account of the user',
           'From then on, requests with this session act in that account.',
@@ -114,7 +98,7 @@ export const authRoutes = (app: App, auth: AuthContext) =>
       },
     )
     .post('/session/password', ({ actor, body }) => confirmPassword(app, auth.attempts, actor, body.password), {
-      body: PasswordConfirmation,
+      body: model.PasswordConfirmation,
       detail: own(
         'Confirm the password',
         'For ten minutes, this session may do what otherwise responds with 403 `password_required`, such as show the secret of a webhook. Signing in confirms the password too.',
@@ -122,7 +106,7 @@ export const authRoutes = (app: App, auth: AuthContext) =>
       ),
     })
     .post('/session/code', ({ actor, body }) => confirmCode(app, auth.attempts, actor, body.code), {
-      body: CodeConfirmation,
+      body: model.CodeConfirmation,
       detail: own(
         'Confirm a code',
         'A code of the authenticator app, or a recovery code, as the second factor of this session, which operators need.',
@@ -133,10 +117,10 @@ export const authRoutes = (app: App, auth: AuthContext) =>
       '/sessions',
       ({ actor }) => {
         const found = listSessions(app.db, requireActorUser(app, actor).id, app.clock.now())
-        return onePageBody(found.map((session) => sessionRecordWire(session, requireSessionId(actor))))
+        return onePageBody(found.map((session) => model.sessionRecordWire(session, requireSessionId(actor))))
       },
       {
-        response: PageBody(SessionRecord),
+        response: PageBody(model.SessionRecord),
         detail: own(
           'List the sessions of the user',
           'All browsers in which the user is signed in, on one page, most recently used first.',
@@ -144,7 +128,7 @@ export const authRoutes = (app: App, auth: AuthContext) =>
       },
     )
     .delete('/sessions', async ({ actor }) => dataBody({ ended: await endOtherOwnSessions(app, actor) }), {
-      response: DataBody(OtherSessionsEnd),
+      response: DataBody(model.OtherSessionsEnd),
       detail: own(
         'End all other sessions of the user',
         'All but the session of this request. Takes effect immediately.',
@@ -155,7 +139,7 @@ export const authRoutes = (app: App, auth: AuthContext) =>
       detail: own('End a session of the user', 'Takes effect immediately.'),
     })
     .put('/password', ({ actor, body }) => changePassword(app, auth.attempts, actor, body), {
-      body: PasswordChange,
+      body: model.PasswordChange,
       detail: own(
         'Change the password',
         'Ends all other sessions of the user.',
@@ -163,8 +147,8 @@ export const authRoutes = (app: App, auth: AuthContext) =>
       ),
     })
     .post('/totp', async ({ actor, body }) => dataBody(await startTotp(app, auth.attempts, actor, body.password)), {
-      body: OwnPassword,
-      response: DataBody(TotpSecret),
+      body: model.OwnPassword,
+      response: DataBody(model.TotpSecret),
       detail: own(
         'Start to set up an authenticator app',
         'Signing in requires codes only after one has been confirmed.',
@@ -179,8 +163,8 @@ export const authRoutes = (app: App, auth: AuthContext) =>
       '/totp/confirm',
       async ({ actor, body }) => dataBody({ recovery_codes: await confirmTotp(app, auth.attempts, actor, body.code) }),
       {
-        body: TotpConfirmation,
-        response: DataBody(RecoveryCodes),
+        body: model.TotpConfirmation,
+        response: DataBody(model.RecoveryCodes),
         detail: own(
           'Enable the authenticator app',
           undefined,
@@ -197,8 +181,8 @@ export const authRoutes = (app: App, auth: AuthContext) =>
       async ({ actor, body }) =>
         dataBody({ recovery_codes: await renewRecoveryCodes(app, auth.attempts, actor, body) }),
       {
-        body: TotpFactors,
-        response: DataBody(RecoveryCodes),
+        body: model.TotpFactors,
+        response: DataBody(model.RecoveryCodes),
         detail: own(
           'Renew the recovery codes',
           'Returns ten new recovery codes. Those before are no longer valid.',
@@ -207,15 +191,15 @@ export const authRoutes = (app: App, auth: AuthContext) =>
       },
     )
     .delete('/totp', ({ actor, body }) => disableTotp(app, auth.attempts, actor, body), {
-      body: TotpFactors,
+      body: model.TotpFactors,
       detail: own('Disable the authenticator app', undefined, NO_APP),
     })
 
 /** @param switchedTo the account that this request switched the session to */
-function toSessionState(app: App, actor: Actor, switchedTo?: Membership): SessionState {
+function toSessionState(app: App, actor: Actor, switchedTo?: Membership): model.SessionState {
   const user = requireActorUser(app, actor)
   const membership =
     switchedTo ?? listMemberships(app.db, user.id).find(({ uuid }) => formatUuid(uuid) === actor.accountUuid)
   if (!membership) throw new Error('a session without a membership')
-  return sessionWire(app, { user, membership, id: requireSessionId(actor) })
+  return model.sessionWire(app, { user, membership, id: requireSessionId(actor) })
 }
