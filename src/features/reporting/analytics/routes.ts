@@ -7,20 +7,7 @@ import { describeRoute } from '#platform/http/access.ts'
 import { csvResponseSpec } from '#platform/http/csv.ts'
 import { UTC } from '#platform/time/zones.ts'
 import { findBusiestDomains } from './domains.ts'
-import {
-  DomainRecord,
-  DomainsQuery,
-  OverviewBody,
-  OverviewQuery,
-  PeriodBody,
-  parseComparison,
-  parseLimit,
-  TimePoint,
-  TimeseriesQuery,
-  toCsv,
-  toDomainWire,
-  toOverviewWire,
-} from './model.ts'
+import * as model from './model.ts'
 import { type Period, PeriodQuery, parsePeriod, toPeriodWire, toPreviousPeriod } from './period.ts'
 import { readDays, sumPeriod } from './stats.ts'
 import { readTimeseries } from './timeseries.ts'
@@ -36,18 +23,18 @@ export const analyticsRoutes = (app: App) =>
       ({ actor: { accountId }, query }) => {
         const period = parsePeriod(app, accountId, query)
         const toBody = (of: Period) => ({
-          data: toOverviewWire(sumPeriod(app.db, accountId, of)),
+          data: model.toOverviewWire(sumPeriod(app.db, accountId, of)),
           period: toPeriodWire(of),
         })
-        const hasPrevious = parseComparison(query.compare)
+        const hasPrevious = model.parseComparison(query.compare)
         return {
           ...toBody(period),
           ...(hasPrevious && { previous: toBody(toPreviousPeriod(period, app.clock.now())) }),
         }
       },
       {
-        query: OverviewQuery,
-        response: OverviewBody,
+        query: model.OverviewQuery,
+        response: model.OverviewBody,
         detail: describeRoute(
           'Sum up a period',
           READS_OR_SUPPORT,
@@ -62,8 +49,8 @@ export const analyticsRoutes = (app: App) =>
         return { data, period: toPeriodWire(period) }
       },
       {
-        query: TimeseriesQuery,
-        response: PeriodBody(Type.Array(TimePoint)),
+        query: model.TimeseriesQuery,
+        response: model.PeriodBody(Type.Array(model.TimePoint)),
         detail: describeRoute(
           'Get stats by day or hour',
           READS_OR_SUPPORT,
@@ -76,12 +63,12 @@ export const analyticsRoutes = (app: App) =>
       async ({ actor, query }) => {
         // Domains are counted by days of UTC.
         const period = parsePeriod(app, actor.accountId, { ...query, timezone: UTC })
-        const domains = await findBusiestDomains(app, actor.accountId, period, parseLimit(query.limit))
-        return { data: domains.map(toDomainWire), period: toPeriodWire(period) }
+        const domains = await findBusiestDomains(app, actor.accountId, period, model.parseLimit(query.limit))
+        return { data: domains.map(model.toDomainWire), period: toPeriodWire(period) }
       },
       {
-        query: DomainsQuery,
-        response: PeriodBody(Type.Array(DomainRecord)),
+        query: model.DomainsQuery,
+        response: model.PeriodBody(Type.Array(model.DomainRecord)),
         detail: describeRoute(
           'Get stats by recipient domain',
           READS_OR_SUPPORT,
@@ -96,7 +83,7 @@ export const analyticsRoutes = (app: App) =>
         const { from, to } = toPeriodWire(period)
         set.headers['content-type'] = 'text/csv; charset=utf-8'
         set.headers['content-disposition'] = `attachment; filename="analytics-${from}-${to}.csv"`
-        return toCsv(readDays(app.db, actor.accountId, period))
+        return model.toCsv(readDays(app.db, actor.accountId, period))
       },
       {
         query: PeriodQuery,
