@@ -14,29 +14,7 @@ import { changeWebhook, createWebhook, deleteWebhook } from '../manage/change.ts
 import { revealSecret, rotateSecret } from '../manage/secrets.ts'
 import { getWebhook, listWebhooks } from '../manage/webhooks.ts'
 import { listDeliveries, readDeliveryRequest, readEventPayload } from './history.ts'
-import {
-  CreatedWebhook,
-  DeliveryDetail,
-  DeliveryQuery,
-  DeliveryRecord,
-  EventPayload,
-  HISTORY_LIMIT_NOTE,
-  NewWebhook,
-  PayloadQuery,
-  ReplayCount,
-  ReplayRange,
-  ReplayResult,
-  SecretResult,
-  SecretRotation,
-  TestResult,
-  toDeliveryDetail,
-  toDeliveryWire,
-  toReplayWire,
-  toTestWire,
-  toWebhookWire,
-  WebhookChange,
-  WebhookRecord,
-} from './model.ts'
+import * as model from './model.ts'
 import { countReplay, parseTime, replayDelivery, replayRange } from './replay.ts'
 import { MAX_TESTS, sendTestEvent } from './test-event.ts'
 
@@ -57,8 +35,8 @@ export const webhookPayloadRoutes = (app: App) =>
     },
     {
       params: Type.Object({ id: Text('The `seq` of the event in the event feed.') }),
-      query: PayloadQuery,
-      response: DataBody(EventPayload),
+      query: model.PayloadQuery,
+      response: DataBody(model.EventPayload),
       detail: describeRoute(
         'Get the payload of an event',
         requires('webhooks:read', 'emails:read'),
@@ -75,11 +53,11 @@ export const webhookRoutes = (app: App) =>
       ({ actor, query }) => {
         const page = parsePage(query)
         const { rows, total } = listWebhooks(app.db, actor.accountId, page)
-        return pageById(rows, { ...page, total }, (row) => toWebhookWire(row, actor.accountUuid))
+        return pageById(rows, { ...page, total }, (row) => model.toWebhookWire(row, actor.accountUuid))
       },
       {
         query: PageQuery,
-        response: PageBody(WebhookRecord),
+        response: PageBody(model.WebhookRecord),
         detail: describeRoute('List webhooks', requires('webhooks:read'), 'Newest first.'),
       },
     )
@@ -87,11 +65,11 @@ export const webhookRoutes = (app: App) =>
       '/',
       async ({ actor, body, status }) => {
         const { webhook, secret } = await createWebhook(app, actor, body)
-        return status(201, dataBody({ ...toWebhookWire(webhook, actor.accountUuid), secret }))
+        return status(201, dataBody({ ...model.toWebhookWire(webhook, actor.accountUuid), secret }))
       },
       {
-        body: NewWebhook,
-        response: { 201: DataBody(CreatedWebhook) },
+        body: model.NewWebhook,
+        response: { 201: DataBody(model.CreatedWebhook) },
         detail: describeRoute(
           'Create a webhook',
           requires('webhooks:write'),
@@ -101,10 +79,11 @@ export const webhookRoutes = (app: App) =>
     )
     .get(
       '/:id',
-      ({ actor, params }) => dataBody(toWebhookWire(getWebhook(app.db, actor.accountId, params.id), actor.accountUuid)),
+      ({ actor, params }) =>
+        dataBody(model.toWebhookWire(getWebhook(app.db, actor.accountId, params.id), actor.accountUuid)),
       {
         params,
-        response: DataBody(WebhookRecord),
+        response: DataBody(model.WebhookRecord),
         detail: describeRoute('Get a webhook', requires('webhooks:read')),
       },
     )
@@ -115,12 +94,12 @@ export const webhookRoutes = (app: App) =>
         const expectedUpdatedAt = parseSeen(seen)
         const change = { url, events, description, format, isActive, expectedUpdatedAt }
         const changed = await changeWebhook(app, actor, params.id, change)
-        return dataBody(toWebhookWire(changed, actor.accountUuid))
+        return dataBody(model.toWebhookWire(changed, actor.accountUuid))
       },
       {
         params,
-        body: WebhookChange,
-        response: DataBody(WebhookRecord),
+        body: model.WebhookChange,
+        response: DataBody(model.WebhookRecord),
         detail: describeRoute(
           'Change a webhook',
           requires('webhooks:write'),
@@ -136,42 +115,46 @@ export const webhookRoutes = (app: App) =>
         'Nothing more is sent, and its history is deleted.',
       ),
     })
-    .post('/:id/test', async ({ actor, params }) => dataBody(toTestWire(await sendTestEvent(app, actor, params.id))), {
-      params,
-      response: DataBody(TestResult),
-      detail: describeRoute(
-        'Send a test event',
-        requires('webhooks:write'),
-        `At most ${MAX_TESTS} a minute. It is signed and stored in the history like any other, but neither retried nor counted as a failure.`,
-      ),
-    })
+    .post(
+      '/:id/test',
+      async ({ actor, params }) => dataBody(model.toTestWire(await sendTestEvent(app, actor, params.id))),
+      {
+        params,
+        response: DataBody(model.TestResult),
+        detail: describeRoute(
+          'Send a test event',
+          requires('webhooks:write'),
+          `At most ${MAX_TESTS} a minute. It is signed and stored in the history like any other, but neither retried nor counted as a failure.`,
+        ),
+      },
+    )
     .get(
       '/:id/deliveries',
       ({ actor, params, query }) => {
         const webhook = getWebhook(app.db, actor.accountId, params.id)
         const page = parsePage(query)
         const { rows, total } = listDeliveries(app.db, webhook, query, page)
-        const deliveries = rows.map((row) => toDeliveryWire(row, webhook, app.keys))
+        const deliveries = rows.map((row) => model.toDeliveryWire(row, webhook, app.keys))
         return pageBody(deliveries, { ...page, total })
       },
       {
         params,
-        query: DeliveryQuery,
-        response: PageBody(DeliveryRecord),
+        query: model.DeliveryQuery,
+        response: PageBody(model.DeliveryRecord),
         detail: describeRoute(
           'List the deliveries of a webhook',
           requires('webhooks:read'),
-          `Newest first. ${HISTORY_LIMIT_NOTE}`,
+          `Newest first. ${model.HISTORY_LIMIT_NOTE}`,
         ),
       },
     )
     .get(
       '/:id/deliveries/:delivery_id',
       ({ actor, params }) =>
-        dataBody(toDeliveryDetail(readDeliveryRequest(app, actor, params.id, params.delivery_id), app.keys)),
+        dataBody(model.toDeliveryDetail(readDeliveryRequest(app, actor, params.id, params.delivery_id), app.keys)),
       {
         params: deliveryParams,
-        response: DataBody(DeliveryDetail),
+        response: DataBody(model.DeliveryDetail),
         detail: describeRoute(
           'Get a delivery with its payload',
           requires('webhooks:read', 'emails:read'),
@@ -183,11 +166,14 @@ export const webhookRoutes = (app: App) =>
       '/:id/deliveries/:delivery_id/replay',
       async ({ actor, params, status }) => {
         const delivery = await replayDelivery(app, actor, params.id, params.delivery_id)
-        return status(202, dataBody(toDeliveryWire(delivery, getWebhook(app.db, actor.accountId, params.id), app.keys)))
+        return status(
+          202,
+          dataBody(model.toDeliveryWire(delivery, getWebhook(app.db, actor.accountId, params.id), app.keys)),
+        )
       },
       {
         params: deliveryParams,
-        response: { 202: DataBody(DeliveryRecord) },
+        response: { 202: DataBody(model.DeliveryRecord) },
         detail: describeRoute(
           'Replay a delivery',
           requires('webhooks:write'),
@@ -198,11 +184,11 @@ export const webhookRoutes = (app: App) =>
     .post(
       '/:id/replay',
       async ({ actor, params, body, status }) =>
-        status(202, dataBody(toReplayWire(await replayRange(app, actor, params.id, body)))),
+        status(202, dataBody(model.toReplayWire(await replayRange(app, actor, params.id, body)))),
       {
         params,
-        body: ReplayRange,
-        response: { 202: DataBody(ReplayResult) },
+        body: model.ReplayRange,
+        response: { 202: DataBody(model.ReplayResult) },
         detail: describeRoute(
           'Replay a range of events',
           requires('webhooks:write'),
@@ -212,11 +198,11 @@ export const webhookRoutes = (app: App) =>
     )
     .post(
       '/:id/replay/count',
-      async ({ actor, params, body }) => dataBody(toReplayWire(await countReplay(app, actor, params.id, body))),
+      async ({ actor, params, body }) => dataBody(model.toReplayWire(await countReplay(app, actor, params.id, body))),
       {
         params,
-        body: ReplayRange,
-        response: DataBody(ReplayCount),
+        body: model.ReplayRange,
+        response: DataBody(model.ReplayCount),
         detail: describeRoute(
           'Count a range of events',
           requires('webhooks:read'),
@@ -232,7 +218,7 @@ export const webhookRoutes = (app: App) =>
       },
       {
         params,
-        response: DataBody(SecretResult),
+        response: DataBody(model.SecretResult),
         detail: describeRoute(
           'Show the signing secret',
           requires('webhooks:write'),
@@ -250,8 +236,8 @@ export const webhookRoutes = (app: App) =>
       },
       {
         params,
-        body: SecretRotation,
-        response: DataBody(SecretResult),
+        body: model.SecretRotation,
+        response: DataBody(model.SecretResult),
         detail: describeRoute(
           'Replace the signing secret',
           requires('webhooks:write'),
