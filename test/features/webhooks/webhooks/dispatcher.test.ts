@@ -893,7 +893,7 @@ describe('a read that fails', () => {
       clock.advance(seconds(1))
       return service.deliveries(webhook).every(({ status }) => status === 'delivered')
     })
-    expect(listAttempts(receiver.requests)).toEqual([1, 2])
+    expect(listAttempts(receiver.requests)).toEqual([1, 3])
   })
 
   test('of a corrupt event leaves no row of a webhook that was deleted since then', async () => {
