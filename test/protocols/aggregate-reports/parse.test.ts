@@ -50,6 +50,13 @@ describe('a report is recognised:', () => {
     ['gzip as octets', `${NAME}!7.xml.gz`, 'application/octet-stream', gzipSync(xml)],
     ['a zip', `${NAME}.zip`, 'application/zip', zip({ [`${NAME}.xml`]: xml })],
     ['a zip declared as gzip', `${NAME}.xml.gz`, 'application/gzip', zip({ 'a.xml': xml })],
+    [
+      'a gzip and a line break',
+      `${NAME}.xml.gz`,
+      'application/gzip',
+      Buffer.concat([gzipSync(xml), Buffer.from('\r\n')]),
+    ],
+    ['a zip without its directory', `${NAME}.zip`, 'application/zip', zip({ 'a.xml': xml }).slice(0, -73)],
     ['XML alone', `${NAME}.xml`, 'text/xml', xml],
     ['gzip without a name', null, 'application/x-gzip', gzipSync(xml)],
     ['a non-standard name', 'report.zip', 'application/x-zip-compressed', zip({ 'report.xml': xml })],
@@ -176,8 +183,14 @@ describe('invalid, hostile and large content:', () => {
   const noise = Buffer.from(Array.from({ length: 65_536 }, (_, i) => (i * i * 2_654_435_761) & 0xff))
   const wide = Buffer.concat(Array.from({ length: 200 }, () => noise))
 
+  /** A zip that states a thousand octets, in the header and in the directory, whatever the file has. */
+  const understated = zip({ 'a.xml': Buffer.alloc(100 * MIB) })
+  new DataView(understated.buffer).setUint32(22, 1000, true)
+  new DataView(understated.buffer).setUint32(understated.length - 22 - 51 + 24, 1000, true)
+
   // Proves: inbound-33
   test.each([
+    ['a zip of 100 MiB that states 1,000 octets', understated, 'The report is larger than 10 MiB.'],
     ['a zip of 100 MiB of zeros', zip({ 'a.xml': Buffer.alloc(100 * MIB) }), 'The report is larger than 10 MiB.'],
     ['a gzip of 100 MiB of zeros', gzipSync(Buffer.alloc(100 * MIB)), 'The report is larger than 10 MiB.'],
     ['a gzip of 12.5 MiB', gzipSync(wide, { level: 1 }), 'The report is larger than 10 MiB.'],
