@@ -215,8 +215,8 @@ export type BounceResult =
   | { readonly kind: 'applied'; readonly status: 'bounced' | 'sent' }
   /** The report is about our mail and changes nothing. `why` is a sentence. */
   | { readonly kind: 'ignored'; readonly why: string }
-  /** The report names no email, or one that it may not change. */
-  | { readonly kind: 'unmatched'; readonly why: string }
+  /** The report names no email, or one that it may not change, or not yet (`isEarly`). */
+  | { readonly kind: 'unmatched'; readonly why: string; readonly isEarly?: true }
 
 export interface BounceContext {
   /** Proven by the MAC of the return path that received the report. */
@@ -231,7 +231,7 @@ export function applyBounce(app: App, tx: Tx, report: Dsn, at: BounceContext): B
   const matched = matchDeliveryReport({ db: tx.db, keys: app.keys }, report, at)
   if (matched.kind !== 'matched') return matched
   const { recipient, reported } = matched
-  if (isEarly(recipient, reported)) return unmatched(EARLY_REASON)
+  if (isEarly(recipient, reported)) return { ...unmatched(EARLY_REASON), isEarly: true }
   const result = applyToRecipient(app, tx, recipient, reported, at.now)
   if (result.kind === 'applied')
     tx.afterCommit(() =>
@@ -248,7 +248,6 @@ export function applyBounce(app: App, tx: Tx, report: Dsn, at: BounceContext): B
   return result
 }
 
-/** Kept for the operator, who may process it again. */
 const EARLY_REASON = 'The report came while our session with the receiver had not ended.'
 
 /** A receiver may forward the message and learn of the failure before its 250 reaches us; the 250 may never arrive. */

@@ -30,7 +30,12 @@ export interface PreparedMessage {
   readonly classification: { readonly label: string; readonly confidence: number } | undefined
   /** Why the message's aggregate report is rejected, a sentence. */
   readonly reportRefusal?: string | undefined
+  /** Whether the message may be processed again later, when our session with the receiver has ended. */
+  readonly canWait?: boolean
 }
+
+/** Rolls back: the message may wait, and its report came while our session with the receiver had not ended. */
+export class NotReadyError extends Error {}
 
 /** A mailbox that received the message and may answer it automatically in the thread of the message. */
 export interface MailboxDelivery {
@@ -53,7 +58,7 @@ export function splitAddress(address: string): { readonly localPart: string; rea
   return { localPart: address.slice(0, at), domain: toALabels(domain) ?? domain.toLowerCase() }
 }
 
-/** Applies a message to all of its destinations. Message content never makes it throw. */
+/** Applies a message to all of its destinations. Throws only `NotReadyError`, for a message that may wait. */
 export function applyEffects(
   app: App,
   tx: Tx,
@@ -94,6 +99,7 @@ function applyToReturnPath(
   const { report, message, envelope } = received
   const result = applyReport(app, tx, received, { recipientId, now })
   if (result) {
+    if (result.kind === 'unmatched' && 'isEarly' in result && prepared.canWait) throw new NotReadyError(result.why)
     const kind = report?.kind === 'feedback' ? 'complaint' : 'bounce'
     if (result.kind === 'unmatched') storeForOperator(app, tx, kind, [address], received, result.why)
   } else if (received.problem !== undefined || !isIgnorable(message, envelope.mailFrom)) {

@@ -26,7 +26,7 @@ import type { Timer } from '#platform/time/clock.ts'
 import { KiB, MiB, minutes, seconds } from '#platform/units.ts'
 import type { ParsedMessage } from '#protocols/mime/parsed.ts'
 import { readPrefix } from '#protocols/mime/source.ts'
-import { type AppliedEffects, applyEffects, type PreparedMessage, splitAddress } from './effects.ts'
+import { type AppliedEffects, applyEffects, NotReadyError, type PreparedMessage, splitAddress } from './effects.ts'
 import { createGivenUpResult } from './parse-protocol.ts'
 import { type ParseResult, type Parser, ParserUnavailableError, removeAttachmentFiles } from './parser.ts'
 import {
@@ -79,6 +79,10 @@ const MAX_DEATHS_OVER_HEADER = MAX_DEATHS_ALONE + 2
 /** After this many failures with working storage a message is stored unparsed. */
 const MAX_FAULTS = 6
 const RETRY_DELAYS = { minMs: seconds(5), maxMs: minutes(5) }
+/** Attempts at a report that came early. With `RETRY_DELAYS` they take a quarter of an hour, longer than our sessions. */
+const MAX_EARLY_ATTEMPTS = 8
+/** While so many messages are in progress or wait, an early report goes to the operator at once. */
+const MAX_WAITING = 1000
 /** While so many wait for storage, no new message is begun: storage is the cause. */
 const MAX_WAITING_FOR_STORAGE = 32
 const STOP_GRACE_MS = seconds(8)
@@ -254,14 +258,14 @@ export class InboundProcessor {
   }
 
   /** Retries an entry after a delay that grows with each failure; other messages do not wait for it. */
-  #retryLater(entry: QueuedMessage, isLocalFailure: boolean): void {
+  #retryLater(entry: QueuedMessage, cause: 'storage' | 'fault' | 'early'): void {
     const progress = this.#progressOf(entry.id)
     progress.failures++
-    if (isLocalFailure) this.#waitingForStorage++
-    else progress.faults++
+    if (cause === 'storage') this.#waitingForStorage++
+    else if (cause === 'fault') progress.faults++
     progress.retry = this.#app.clock.after(backoffDelayMs(progress.failures, RETRY_DELAYS), () => {
       progress.retry = undefined
-      if (isLocalFailure) this.#waitingForStorage--
+      if (cause === 'storage') this.#waitingForStorage--
       if (isSuspect(entry)) this.#suspects.push(entry)
       else this.#due.push(entry)
       this.#startReady()
@@ -333,10 +337,15 @@ export class InboundProcessor {
     const progress = this.#progressOf(queued.id)
     await this.#uncount([progress])
     if (this.#isStopping) return
+    if (error instanceof NotReadyError) {
+      this.#retryLater(queued, 'early')
+      return
+    }
     const { db, log } = this.#app
     log.error({ err: error, ...toLogFields(db, entry) }, 'received message not processed; retrying')
     // Failures of storage or the parser delay the other messages, which would fail as well.
-    this.#retryLater(queued, isStorageFailure(error) || error instanceof ParserUnavailableError)
+    const isLocalFailure = isStorageFailure(error) || error instanceof ParserUnavailableError
+    this.#retryLater(queued, isLocalFailure ? 'storage' : 'fault')
   }
 
   async #process(entry: QueueEntry, onParsed: (parseMs: number) => void): Promise<void> {
@@ -411,6 +420,10 @@ export class InboundProcessor {
     result: ParseResult,
   ): Promise<PreparedMessage> {
     const app = this.#app
+    const canWait =
+      this.#progress.size < MAX_WAITING &&
+      this.#progressOf(entry.id).failures < MAX_EARLY_ATTEMPTS &&
+      destinations.every(({ kind }) => kind === 'bounce')
     const isForTenants = destinations.some(({ kind }) => kind === 'domain')
     const message = await storeParts(
       app,
@@ -434,7 +447,7 @@ export class InboundProcessor {
         findMailbox(app.db, splitAddress(to.address).domain, splitAddress(to.address).localPart),
     )
     const classification = result.message && isForMailbox ? await classifyMessage(app, message) : undefined
-    return { received, report, reportRefusal, reportProblem: result.reportProblem, classification }
+    return { received, report, reportRefusal, reportProblem: result.reportProblem, classification, canWait }
   }
 
   /** The readable header of an unparseable message. Throws only for transient storage failures. */
