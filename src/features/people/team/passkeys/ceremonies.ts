@@ -9,7 +9,6 @@ import type {
 } from '@simplewebauthn/server'
 import type { Actor, App } from '#features/core/app/app.ts'
 import type { Tx } from '#platform/db/commit.ts'
-import type { NonPromise } from '#platform/db/open.ts'
 import { AppError, conflict, invalid, notFound } from '#platform/errors.ts'
 import { parseName } from '#platform/http/validation.ts'
 import { newUuid, parseUuid } from '#platform/ids.ts'
@@ -100,8 +99,8 @@ export function createCeremonies(app: App, attempts: Attempts) {
       expectedChallenge,
       expectedOrigin,
       expectedRPID,
-      // A counter that did not grow is refused: there is a copy of the key.
-      credential: { ...toDescriptor(passkey), publicKey: new Uint8Array(passkey.publicKey), counter: passkey.counter },
+      // The counter is compared in the transaction that stores the new one.
+      credential: { ...toDescriptor(passkey), publicKey: new Uint8Array(passkey.publicKey), counter: 0 },
       requireUserVerification: true,
     }).catch((error: unknown) => {
       app.log.warn({ err: error }, 'passkey not accepted')
@@ -111,17 +110,22 @@ export function createCeremonies(app: App, attempts: Attempts) {
     return { passkey, counter: authenticationInfo.newCounter }
   }
   /** Uses it in a transaction, for its user. */
-  const use = <T>(
+  const use = async <T>(
     { passkey, counter }: { readonly passkey: Passkey; readonly counter: number },
-    work: (tx: Tx, user: User) => NonPromise<T>,
-  ): Promise<T> =>
-    app.commit.writeFromReserve((tx) => {
+    ipAddress: string,
+    work: (tx: Tx, user: User) => T,
+  ): Promise<T> => {
+    const done = await app.commit.writeFromReserve((tx) => {
       const current = findPasskey(tx.db, passkey.credentialId)
       const user = current && findUser(tx.db, current.userId)
       if (!current || !user) throw invalidPasskey()
-      recordPasskeyUse(tx, current, counter, app.eventTime())
-      return work(tx, user)
+      if (recordPasskeyUse(tx, current, counter, app.eventTime())) return { result: work(tx, user) }
+      auditInAccounts(app, tx, user, 'user.passkey_clone_refused', ipAddress)
+      return undefined
     })
+    if (!done) throw invalidPasskey()
+    return done.result
+  }
   return {
     /** Options for adding a passkey, and the cookie that goes with them. Throws 403 without both factors. */
     async beginAdding(actor: Actor) {
@@ -202,7 +206,7 @@ export function createCeremonies(app: App, attempts: Attempts) {
       if (!app.config.localSignIn) throw onlyByProvider(app.config)
       attempts.requireNetwork(browser.ipAddress)
       const verified = await verify(request, response, browser.sessionId)
-      return use(verified, (tx, user) => {
+      return use(verified, browser.ipAddress, (tx, user) => {
         if (isOnlyProvided({ db: tx.db, config: app.config }, user)) throw onlyByProvider(app.config)
         const [membership] = listMemberships(tx.db, user.id)
         if (!membership) throw invalidPasskey()
@@ -215,7 +219,7 @@ export function createCeremonies(app: App, attempts: Attempts) {
       attempts.requireUser(requireActorUser(app, actor).email, actor.ipAddress ?? '')
       const session = requireSessionId(actor)
       const verified = await verify(request, response, session).catch(toRefusal)
-      await use(verified, (tx, user) => {
+      await use(verified, actor.ipAddress ?? '', (tx, user) => {
         if (requireActorUser(app, actor, tx.db).id !== user.id) throw invalidPasskey()
         recordPassword(tx, session, app.clock.now())
         recordSecondFactor(tx, session, app.eventTime())

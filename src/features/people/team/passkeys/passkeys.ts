@@ -21,7 +21,9 @@ const sql = prepareStatements((db) => ({
   insert: db.prepare<{ id: number }, [Omit<Passkey, 'id'>]>(
     `${insertSql('passkeys', 'uuid userId name credentialId publicKey counter transports lastUsedAt createdAt')} RETURNING id`,
   ),
-  use: db.prepare('UPDATE passkeys SET counter = ?, last_used_at = ? WHERE id = ?'),
+  use: db.prepare(
+    'UPDATE passkeys SET counter = ?1, last_used_at = ?2 WHERE id = ?3 AND (counter < ?1 OR counter + ?1 = 0)',
+  ),
   delete: db.prepare('DELETE FROM passkeys WHERE user_id = ? AND uuid = ?'),
   deleteAll: db.prepare('DELETE FROM passkeys WHERE user_id = ?'),
 }))
@@ -39,8 +41,9 @@ export function insertPasskey(tx: Tx, passkey: Omit<Passkey, 'id' | 'lastUsedAt'
   return { ...stored, ...row }
 }
 
-export const recordPasskeyUse = (tx: Tx, { id }: Passkey, counter: number, now: Millis): void =>
-  void sql(tx.db).use.run(counter, now, id)
+/** Stores that it was used; false when its counter did not grow: there is a copy of it. */
+export const recordPasskeyUse = (tx: Tx, { id }: Passkey, counter: number, now: Millis): boolean =>
+  sql(tx.db).use.run(counter, now, id).changes === 1
 
 /** Whether the user had it. */
 export const deletePasskey = (tx: Tx, userId: number, uuid: UuidBytes): boolean =>

@@ -109,6 +109,8 @@ test('a passkey of another origin or host, one without its user, a replay and a 
   // A copy has signed less often.
   authenticator.counter = 1
   expect(await see({})).toBe('invalid_passkey')
+  const log = at((await service.api('GET', '/v1/audit-logs')).body, 'data') as { action: string }[]
+  expect(log[0]?.action).toBe('user.passkey_clone_refused')
   authenticator.counter = 100
   expect(await see({})).toBeUndefined()
 })
