@@ -17,7 +17,7 @@ import { createNetworkLimiter } from '#platform/http/network-limit.ts'
 import { createRateLimiter, type Rate } from '#platform/http/rate-limit.ts'
 import { clientIpOf, requestContext } from '#platform/http/request-context.ts'
 import { formatUuid } from '#platform/ids.ts'
-import { hours, minutes } from '#platform/units.ts'
+import { days, hours, minutes } from '#platform/units.ts'
 import { parseMailbox } from '#protocols/address/parse.ts'
 import { cleanAnswer, readAnswer } from './custom-fields.ts'
 import { getMessage } from './messages.ts'
@@ -48,15 +48,17 @@ const hidden = { detail: { hide: true } }
 /** Retry-After when the account cannot send confirmations; only its owner can change that. */
 const RETRY_AFTER_SECONDS = minutes(10) / 1000
 
-/** Confirmation and welcome emails an hour that posts may cause. */
+/** Confirmation and welcome emails that posts may cause. */
 export interface FormLimits {
   /** By posts to the forms of one account; posts to one form may cause at most half of them. */
   readonly accountMailsPerHour: number
   /** By posts from one network to the forms of one account. */
   readonly networkMailsPerHour: number
+  /** By posts from one network to the forms of all accounts. */
+  readonly networkMailsPerDay: number
 }
 
-const LIMITS: FormLimits = { accountMailsPerHour: 1000, networkMailsPerHour: 60 }
+const LIMITS: FormLimits = { accountMailsPerHour: 1000, networkMailsPerHour: 60, networkMailsPerDay: 500 }
 
 const TOO_MANY_ATTEMPTS = 'Too many attempts from your network. Please try again in a minute.'
 const FORM_NOT_FOUND = new AppError(404, 'signup_form_not_found', 'This form is not available.')
@@ -72,10 +74,11 @@ interface Visitor {
 }
 
 /** Accepts visitors' posts, within the limits of their network, of the form and of its account. */
-function createSignups(app: App, { accountMailsPerHour, networkMailsPerHour }: FormLimits) {
+function createSignups(app: App, { accountMailsPerHour, networkMailsPerHour, networkMailsPerDay }: FormLimits) {
   const { clock, config } = app
   const postLimiter = createNetworkLimiter(clock, toRate(minutes(1), config.formPostsPerMinute))
   const networkMailLimiter = createNetworkLimiter(clock, toRate(hours(1), networkMailsPerHour))
+  const networkDayLimiter = createNetworkLimiter(clock, toRate(days(1), networkMailsPerDay))
   const mailLimiter = createRateLimiter(clock)
   const accountRate = toRate(hours(1), accountMailsPerHour)
   /** Half of the account's rate, so that an attack on one form leaves capacity for the account's other forms. */
@@ -89,6 +92,7 @@ function createSignups(app: App, { accountMailsPerHour, networkMailsPerHour }: F
   const requireMailRate = ({ id, uuid, accountId }: SignupForm, address: string): void => {
     for (const take of [
       () => networkMailLimiter.take(address, accountId),
+      () => networkDayLimiter.take(address),
       () => mailLimiter.take(`form ${id}`, 1, formRate),
       () => mailLimiter.take(`account ${accountId}`, 1, accountRate),
     ]) {

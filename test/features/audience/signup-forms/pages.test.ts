@@ -607,10 +607,12 @@ describe('mail caused by posts', () => {
   })
 
   // Proves: form-12
-  test('from one network is limited per hour over all forms of an account, whatever the address', async () => {
-    const waitMs = hours(1) / 2
+  test.each([
+    ['hour', { networkMailsPerHour: 2 }, hours(1) / 2],
+    ['day', { networkMailsPerDay: 2 }, days(1) / 2],
+  ])('from one network is limited per %s over all forms, whatever the address', async (_, formLimits, waitMs) => {
     const settings = { TASSIS_TRUSTED_PROXIES: '127.0.0.1' }
-    await using few = await createFormApi({ serves: { formLimits: { networkMailsPerHour: 2 } }, settings })
+    await using few = await createFormApi({ serves: { formLimits }, settings })
     const paths = await Promise.all(
       [1, 2, 3].map(async () => (await few.form({ list_id: few.list({ doubleOptIn: true }) })).path),
     )
