@@ -72,12 +72,12 @@ export function openAccountKey(dataDir: string): AccountKey {
   return key
 }
 
-/** A missing or damaged file counts as no failures: an order is then made too early at worst. */
-export const readOrdersState = (dataDir: string): OrdersState =>
-  attempt(() => JSON.parse(readFileSync(join(folderOf(dataDir), 'orders.json'), 'utf8')) as OrdersState) ?? {
-    server: NO_FAILURES,
-    hosts: {},
-  }
+/** What is missing or damaged counts as no failures: an order is then made too early at worst. */
+export const readOrdersState = (dataDir: string): OrdersState => ({
+  server: NO_FAILURES,
+  hosts: {},
+  ...attempt(() => JSON.parse(readFileSync(join(folderOf(dataDir), 'orders.json'), 'utf8')) as Partial<OrdersState>),
+})
 
 export const writeOrdersState = (dataDir: string, state: OrdersState): void =>
   replaceFile(folderOf(dataDir), 'orders.json', `${JSON.stringify(state, null, 2)}\n`)

@@ -8,11 +8,14 @@ import { Challenges } from '#features/setup/certificates/challenges.ts'
 import { CertificateOrders } from '#features/setup/certificates/orders.ts'
 import {
   certificateFile,
+  NO_FAILURES,
   type OrderState,
+  type OrdersState,
   readCertificate,
   readOrdersState,
   resetOrderDelays,
   writeCertificate,
+  writeOrdersState,
 } from '#features/setup/certificates/store.ts'
 import { createLog } from '#platform/log/log.ts'
 import { createSignal } from '#platform/process/signal.ts'
@@ -371,6 +374,12 @@ test('an operator can make failed orders due now, of a host and of all', async (
   t.certificatesDue.emit()
   await t.until(() => daysLeft(t.dataDir) === 90)
   expect(clock.now() - START).toBeLessThan(minutes(1))
+})
+
+test('a state of orders that lacks everything counts as no failures', async () => {
+  await using t = createFixture()
+  writeOrdersState(t.dataDir, {} as OrdersState)
+  expect([t.server(), t.host()]).toEqual([NO_FAILURES, undefined])
 })
 
 test('an order that ends with the process counts as a failure', async () => {
