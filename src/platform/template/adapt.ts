@@ -5,8 +5,8 @@
  * Minijinja lets a missing variable pass through filters, comparisons, `~` and `not`, so `Dear {{ name|title }}` would
  * greet no one; and its errors do not name the variable. A guard around a variable solves both problems. Variables
  * are guarded only in forms such as `user.name`, `items[0].price` or `prices[code]`, and only where Jinja would not let
- * them be missing either; calls, slices and very long expressions stay as they are. Some filters are rewritten too, because Jinja gives them arguments that minijinja does
- * not know.
+ * them be missing either; calls, slices and very long expressions stay as they are. Some filters are rewritten too,
+ * because Jinja gives them arguments that minijinja does not know.
  */
 import type { Charge } from './filter-arguments.ts'
 import { findPaths, findTags, type Path, type Tag, type Token } from './scan.ts'

@@ -54,8 +54,9 @@ export function decideAutoReply(
   // From names the mailbox, although the envelope sender is another address: a reply would answer our own mail.
   if (message.fromAddresses.some((address) => isAddressOf(mailbox, address))) return refuse('own_address')
   if (!isAddressed(mailbox, message)) return refuse('not_addressed')
-  // Probably forged. The reply is sent to the envelope sender, which SPF authenticates; DMARC authenticates the From that the reader
-  // sees. A softfail means a probably forged sender (RFC 7208 §8.5) unless a signature of the author's domain is valid.
+  // Probably forged. The reply is sent to the envelope sender, which SPF authenticates; DMARC authenticates the From
+  // that the reader sees. A softfail means a probably forged sender (RFC 7208 §8.5) unless a signature of the author's
+  // domain is valid.
   const { spf, dmarc, details } = authentication
   const isDoubtful = spf === 'fail' || (spf === 'softfail' && dmarc !== 'pass')
   if (isDoubtful || (dmarc === 'fail' && ENFORCED_POLICIES.includes(details.dmarc.policy?.toLowerCase() ?? null)))
