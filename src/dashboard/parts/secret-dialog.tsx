@@ -52,7 +52,10 @@ export function SecretDialog() {
             {current.secret}
           </Code>
           <Group justify="space-between">
-            <Copy value={current.secret} what={current.title.toLowerCase()} />
+            <Copy
+              value={current.secret}
+              what={current.title.replace(/^[A-Z](?=[a-z])/, (letter) => letter.toLowerCase())}
+            />
             <Button onClick={() => showSecret(undefined)}>I have kept it</Button>
           </Group>
         </Stack>

@@ -120,7 +120,7 @@ export function listChecks({ authentication }: Pick<CheckedMessage, 'authenticat
   const signers = listSigners(results)
   const policy = dmarc?.policy && dmarc.policy !== 'none' ? `The domain asks to ${dmarc.policy} what fails` : ''
   return [
-    check('SPF', results.spf, `Of ${toSpfName(results)}`),
+    check('SPF', results.spf, `Checked for ${toSpfName(results)}`),
     check('DKIM', results.dkim, signers && `Signed by ${signers}`),
     check('DMARC', results.dmarc, policy),
     check('ARC', results.arc, arc?.instances ? `Forwarded by ${arc.instances} servers that recorded their checks` : ''),
