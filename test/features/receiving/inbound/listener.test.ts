@@ -383,6 +383,19 @@ describe('a message', () => {
     })
   })
 
+  // Proves: inbound-19
+  test('of a newcomer has space, however many networks have filled their share of the spool', async () => {
+    await using fixture = await startTestListener({ limits: { spoolBytes: 6 * MiB } })
+    await using open = new AsyncDisposableStack()
+    for (let n = 1; n <= 8; n++) {
+      const client = open.use(await fixture.connectGreeted({ localAddress: `127.0.1.${n}` }))
+      await beginMessage(client)
+      await client.write(`${'x'.repeat(0.9 * MiB)}\r\n`)
+    }
+    await using newcomer = await fixture.connectGreeted({ localAddress: '127.0.2.1' })
+    expect(await sendMessage(newcomer, `${'x'.repeat(0.7 * MiB)}\r\n`)).toBe('250 2.6.0 Message accepted')
+  })
+
   test('from swaks is accepted, with STARTTLS and pipelining', async () => {
     const swaks = Bun.spawn(
       [

@@ -23,8 +23,11 @@ export interface SpoolOptions {
   readonly minFreeBytes: number
 }
 
-/** Fraction of the space for files that one network may use. */
-const MAX_FRACTION_PER_NETWORK = 0.25
+/**
+ * Fraction of the free space for files that one network may use: a quarter of the whole if it is the only one, less the
+ * more there are, so that a newcomer always gets some.
+ */
+const MAX_FRACTION_PER_NETWORK = 1 / 3
 /** Octets written to files between two checks of the free space. */
 const DISK_CHECK_BYTES = MiB
 
@@ -61,8 +64,8 @@ export class Spool {
    */
   takeFileSpace(network: string, bytes: number): void {
     const { folder, minFreeBytes, spoolBytes } = this.#options
-    const ofNetwork = this.fileBytes.of(network) + bytes
-    if (this.fileBytes.total + bytes > spoolBytes || ofNetwork > spoolBytes * MAX_FRACTION_PER_NETWORK)
+    const freeBytes = spoolBytes - this.fileBytes.total - bytes
+    if (this.fileBytes.of(network) + bytes > freeBytes * MAX_FRACTION_PER_NETWORK)
       throw createNoSpaceError('the spool is full')
     this.#uncheckedBytes += bytes
     if (minFreeBytes > 0 && this.#uncheckedBytes >= DISK_CHECK_BYTES) {
