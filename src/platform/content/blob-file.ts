@@ -15,11 +15,14 @@ const sync = promisify(fdatasync)
 
 export type BlobFile = ReturnType<typeof createBlobFile>
 
-/** Creates the file, which must not exist. Throws system errors, here and at each write. */
-export function createBlobFile(path: string) {
+/**
+ * Creates the file, which must not exist. Throws system errors, here and at each write.
+ * @param blockBytes memory that the file takes while it is written
+ */
+export function createBlobFile(path: string, blockBytes = BLOCK_BYTES) {
   let fd: number | undefined = openSync(path, 'wx', 0o600)
   const hash = new Bun.CryptoHasher('sha256')
-  const block = new Uint8Array(BLOCK_BYTES)
+  const block = new Uint8Array(blockBytes)
   let filled = 0
   let sizeBytes = 0
   const flush = (): void => {
@@ -48,11 +51,11 @@ export function createBlobFile(path: string) {
     write(bytes: Uint8Array): void {
       sizeBytes += bytes.length
       for (let from = 0; from < bytes.length; ) {
-        const part = bytes.subarray(from, from + BLOCK_BYTES - filled)
+        const part = bytes.subarray(from, from + blockBytes - filled)
         block.set(part, filled)
         filled += part.length
         from += part.length
-        if (filled === BLOCK_BYTES) flush()
+        if (filled === blockBytes) flush()
       }
     },
     /** Returns once the whole file is on disk. */

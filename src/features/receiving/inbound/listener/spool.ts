@@ -8,7 +8,7 @@ import { join } from 'node:path'
 import type { CompleteMessage } from '#features/receiving/received/message.ts'
 import { type BlobFile, createBlobFile } from '#platform/content/blob-file.ts'
 import { Counts } from '#platform/queue/counts.ts'
-import { MiB } from '#platform/units.ts'
+import { KiB, MiB } from '#platform/units.ts'
 
 export interface SpoolOptions {
   readonly folder: string
@@ -28,6 +28,8 @@ export interface SpoolOptions {
  * more there are, so that a newcomer always gets some.
  */
 const MAX_FRACTION_PER_NETWORK = 1 / 3
+/** Memory of each file: 16 MiB for all sessions. */
+const FILE_BLOCK_BYTES = 32 * KiB
 /** Octets written to files between two checks of the free space. */
 const DISK_CHECK_BYTES = MiB
 
@@ -161,7 +163,7 @@ export class SpoolEntry {
 
   #moveToFile(): void {
     const path = this.#spool.nextPath()
-    this.#file = { path, blob: createBlobFile(path) }
+    this.#file = { path, blob: createBlobFile(path, FILE_BLOCK_BYTES) }
     const buffered = this.#takeBuffered()
     this.#countBuffered(-this.#bufferedBytes)
     this.#writeToFile(buffered)
