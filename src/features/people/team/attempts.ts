@@ -81,13 +81,16 @@ export function createAttempts(app: App) {
       const isKnown = isKnownFrom(email, ipAddress)
       return { isKnown, owner: isKnown ? toUserKey(email) : findWidestNetwork(ipAddress) }
     },
-    /** Throws 429 after too many attempts for this user, who need not exist, or while failures delay the next one. */
-    requireUser(email: string, ipAddress: string): void {
+    /**
+     * Throws 429 after too many attempts for this user, who need not exist, or while failures delay the next one.
+     * @param step counts apart what is no password, so that a sign-in with a code takes one of each
+     */
+    requireUser(email: string, ipAddress: string, step: '' | 'code of ' = ''): void {
       const { key, isKnown } = toAttemptKey(email, ipAddress)
       const wait = remainingWaitMs(key)
       if (wait > 0) throw tooManyAttempts(wait / 1000)
-      requireAllowed(userLimiter.take(key, 1, networkUserRate))
-      if (!isKnown) requireAllowed(userLimiter.take(toUserKey(email), 1, userRate))
+      requireAllowed(userLimiter.take(step + key, 1, networkUserRate))
+      if (!isKnown) requireAllowed(userLimiter.take(step + toUserKey(email), 1, userRate))
     },
     recordFailure: (email: string, ipAddress: string): void =>
       addFailure(toAttemptKey(email, ipAddress).key, MAX_WAIT_MS),

@@ -110,7 +110,7 @@ export async function finishLogin(
   browser: Browser,
 ): Promise<SignedIn> {
   attempts.requireNetwork(browser.ipAddress, user.email)
-  attempts.requireUser(user.email, browser.ipAddress)
+  attempts.requireUser(user.email, browser.ipAddress, 'code of ')
   return completeLogin(app, attempts, { email: user.email, code }, user, browser)
 }
 

@@ -206,6 +206,21 @@ describe('the sign-in page', () => {
     service.clock.advance(minutes(1))
     expect((await send(service, { proof, code: '000000' })).status).toBe(401)
   })
+
+  // Proves: user-18
+  test('counts codes apart from passwords, with the same limit', async () => {
+    await using factor = await createFactor({ settings: { TASSIS_LOGINS_PER_MINUTE: '6' } })
+    const { service, recoveryCodes } = factor
+    service.app.db.run('DELETE FROM known_networks')
+    const results: (string | number)[] = []
+    for (const code of recoveryCodes.slice(0, 4)) {
+      const { status, proof } = await send(service, { email: ADA, password: PASSWORD })
+      if (proof === '') results.push(status)
+      else results.push((await send(service, { proof, code })).signsIn ? 'signed in' : 'refused')
+      service.app.db.run('DELETE FROM known_networks')
+    }
+    expect(results).toEqual(['signed in', 'signed in', 'signed in', 429])
+  })
 })
 
 describe.if(isChromiumAvailable())('in a browser', () => {
