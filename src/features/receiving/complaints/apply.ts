@@ -48,7 +48,7 @@ export const NOT_SPAM: FeedbackType = 'not-spam'
 /** Metric that counts reports of one type; `''` returns the common prefix. */
 export const toComplaintMetric = (type: FeedbackType | ''): string => `complaint:${type}`
 
-type ComplaintColumn = 'id' | 'recipientId' | 'feedbackLoop' | 'rawRef'
+type ComplaintColumn = 'id' | 'recipientId' | 'feedbackLoop' | 'rawRef' | 'createdAt'
 
 interface ComplaintRow extends Readonly<Pick<typeof complaints.$inferSelect, ComplaintColumn>> {
   readonly feedbackType: FeedbackType
@@ -61,12 +61,13 @@ const sql = prepareStatements((db) => ({
   ),
   prove: db.prepare('UPDATE complaints SET feedback_loop = ? WHERE id = ? AND feedback_loop IS NULL'),
   ofEmail: db.prepare<ComplaintRow, [number]>(
-    `SELECT id, feedback_type AS feedbackType, recipient_id AS recipientId, feedback_loop AS feedbackLoop, raw_ref AS rawRef
-     FROM complaints WHERE email_id = ? ORDER BY id`,
+    `SELECT id, feedback_type AS feedbackType, recipient_id AS recipientId, feedback_loop AS feedbackLoop, raw_ref AS rawRef,
+     created_at AS createdAt FROM complaints WHERE email_id = ? ORDER BY id`,
   ),
   erasedOf: db.prepare<{ id: number }, [number, string]>(
     'SELECT id FROM recipients WHERE email_id = ? AND address = ? LIMIT 1',
   ),
+  delete: db.prepare('DELETE FROM complaints WHERE id = ?'),
 }))
 
 /** Applies a feedback report. Report content never makes it throw. */
@@ -110,7 +111,7 @@ function applyRecipientComplaint(
   report: FeedbackReport,
   at: ReportOrigin,
 ): ComplaintResult {
-  if (!insertComplaint(tx, { email, recipient, report, at })) {
+  if (!storeComplaint(tx, { email, recipient, report, at })) {
     addProofToEarlier(tx, { email, recipient, report, at })
     return ignored('This recipient has already complained about the email.')
   }
@@ -141,7 +142,7 @@ interface NewComplaint {
   readonly at: ReportOrigin
 }
 
-/** Anyone who knows the Message-ID can send such reports, so an email has at most as many reports as recipients. */
+/** Anyone who knows the Message-ID can send such reports, so at most one of each kind is stored per recipient. */
 function countEmailComplaint(tx: Tx, complaint: NewComplaint): ComplaintResult {
   const { email, report, at } = complaint
   const similar = findSimilarRows(tx, complaint)
@@ -172,7 +173,7 @@ function storeNotSpamReport(tx: Tx, notSpamReport: NewComplaint): ComplaintResul
   const isStored = findSimilarRows(tx, notSpamReport).some(
     ({ recipientId }) => recipientId === notSpamReport.recipient?.id,
   )
-  if (!isStored) insertComplaint(tx, notSpamReport)
+  if (!isStored) storeComplaint(tx, notSpamReport)
   return ignored(NOT_SPAM_REASON)
 }
 
@@ -181,6 +182,23 @@ const findSimilarRows = (tx: Tx, { email, report }: NewComplaint): ComplaintRow[
   sql(tx.db)
     .ofEmail.all(email.id)
     .filter(({ feedbackType }) => (feedbackType === NOT_SPAM) === (report.feedbackType === NOT_SPAM))
+
+/**
+ * Stores the complaint of a known recipient; false when that recipient has complained before. The complaint is always
+ * stored: when the email already has as many complaints as recipients, one without a recipient is deleted in exchange.
+ */
+function storeComplaint(tx: Tx, complaint: NewComplaint): boolean {
+  const earlier = findSimilarRows(tx, complaint)
+  if (!insertComplaint(tx, complaint)) return false
+  const anonymous = earlier
+    .filter(({ recipientId }) => recipientId === null)
+    .sort((a, b) => Number(a.feedbackLoop !== null) - Number(b.feedbackLoop !== null))[0]
+  if (earlier.length >= complaint.email.recipientCount && anonymous) {
+    sql(tx.db).delete.run(anonymous.id)
+    countReport(tx, complaint.email, undefined, anonymous, -1)
+  }
+  return true
+}
 
 const MAX_REPORTER_LENGTH = 200
 
@@ -200,7 +218,7 @@ function insertComplaint(tx: Tx, { email, recipient, report, at }: NewComplaint)
     isErased ? null : at.rawRef,
     at.now,
   )
-  if (inserted) countReport(tx, email, recipient, { feedbackType, createdAt: at.now })
+  if (inserted) countReport(tx, email, recipient, { feedbackType, createdAt: at.now }, 1)
   return inserted !== null
 }
 
@@ -209,11 +227,12 @@ function countReport(
   tx: Tx,
   email: ReportedEmail,
   recipient: ReportedRecipient | undefined,
-  { feedbackType, createdAt }: { readonly feedbackType: FeedbackType; readonly createdAt: Millis },
+  { feedbackType, createdAt }: Pick<ComplaintRow, 'feedbackType' | 'createdAt'>,
+  delta: 1 | -1,
 ): void {
-  count(tx, email.accountId, toComplaintMetric(feedbackType), createdAt, 1)
+  count(tx, email.accountId, toComplaintMetric(feedbackType), createdAt, delta)
   if (feedbackType === NOT_SPAM) return
-  countForStream(tx, email, 'complained', createdAt, 1)
+  countForStream(tx, email, 'complained', createdAt, delta)
   const domain = recipient && domainOfAddress(recipient.address)
-  countDaily(tx, { accountId: email.accountId, domain, at: createdAt }, 'complaints', 1)
+  countDaily(tx, { accountId: email.accountId, domain, at: createdAt }, 'complaints', delta)
 }

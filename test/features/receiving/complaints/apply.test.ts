@@ -125,6 +125,23 @@ describe('a complaint that identifies none of several recipients', () => {
     expect(rate()).toEqual({ delivered: 4, complaints: 4, rate: 1 })
   })
 
+  test('is replaced by one that identifies a recipient, which is emitted and suppresses', async () => {
+    const email = await complaints.delivered(TO_MANY)
+    const report = await complaints.report('comcast', email)
+    for (let i = 0; i < 4; i++) await complaints.apply({ ...report, feedbackType: 'fraud' })
+    expect(await complaints.apply(await complaints.report('standard', email, 1))).toEqual(applied(email, 1))
+    expectComplaint(email, 1)
+    expect(complaints.rows().map(({ type, recipientId }) => [type, recipientId])).toEqual([
+      ['fraud', null],
+      ['fraud', null],
+      ['fraud', null],
+      ['abuse', email.recipients[1]?.id ?? 0],
+    ])
+    for (const index of [0, 2, 3]) await complaints.apply(await complaints.report('standard', email, index))
+    expect(complaints.events()).toHaveLength(4)
+    expect(rate()).toEqual({ delivered: 4, complaints: 4, rate: 1 })
+  })
+
   test('counts when its addresses and links prove two of them', async () => {
     const email = await complaints.delivered(TO_MANY)
     const [one, other] = [await complaints.report('yahoo', email, 1), await complaints.report('yahoo', email, 2)]
