@@ -70,6 +70,17 @@ export function FilterForm({ filters, values, choices = {}, error, onChange }: F
   )
   // What is seen in a field needs no chip.
   const chips = Object.entries(filters).filter(([name]) => !beside.some(([other]) => other === name) && values[name])
+  // Its room is kept, so that the rows stay where they are.
+  const clear = (
+    <Button
+      variant="subtle"
+      color="gray"
+      style={{ visibility: Object.keys(values).length > 0 ? 'visible' : 'hidden' }}
+      onClick={() => onChange({})}
+    >
+      Clear
+    </Button>
+  )
   return (
     <section className="filter-bar" aria-label="Filters">
       <Form onSubmit={() => change({})} gap="xs">
@@ -86,11 +97,7 @@ export function FilterForm({ filters, values, choices = {}, error, onChange }: F
               Filters
             </Button>
           )}
-          {Object.keys(values).length > 0 && (
-            <Button variant="subtle" color="gray" onClick={() => onChange({})}>
-              Clear
-            </Button>
-          )}
+          {!isNarrow && clear}
           {!isOpen && (
             <button type="submit" className="visually-hidden" tabIndex={-1}>
               Search
@@ -128,6 +135,7 @@ export function FilterForm({ filters, values, choices = {}, error, onChange }: F
               </li>
             )
           })}
+          {isNarrow && <li>{clear}</li>}
         </ul>
       )}
     </section>
