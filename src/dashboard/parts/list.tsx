@@ -157,8 +157,9 @@ interface ListScreenProps<Row> extends ListViewProps<Row> {
   readonly title: string
   /** The frame of the screens of an area. */
   readonly frame?: (props: FrameProps) => ReactNode
-  /** Creates a row; the empty state has it too. */
+  readonly navigation?: ReactNode
   readonly description?: ReactNode
+  /** Creates a row; the empty state has it too. */
   readonly action?: ReactNode
   readonly above?: ReactNode
   readonly below?: ReactNode
@@ -166,6 +167,7 @@ interface ListScreenProps<Row> extends ListViewProps<Row> {
 
 interface FrameProps {
   readonly title: string
+  readonly navigation?: ReactNode
   readonly description?: ReactNode
   readonly action?: ReactNode
   readonly query: UseQueryResult<unknown>
@@ -174,6 +176,7 @@ interface FrameProps {
 
 export const ListScreen = <Row,>({
   title,
+  navigation,
   description,
   frame: Frame = Page,
   action,
@@ -185,6 +188,7 @@ export const ListScreen = <Row,>({
     title={title}
     action={view.list.isEmpty ? undefined : action}
     query={view.list.query}
+    navigation={navigation}
     {...(description !== undefined && { description })}
   >
     {above}

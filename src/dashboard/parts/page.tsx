@@ -20,6 +20,8 @@ interface PageProps {
   readonly back?: { readonly label: ReactNode; readonly target: Target }
   /** Its state, beside the title. */
   readonly status?: ReactNode
+  /** Links to the other screens of its area. */
+  readonly navigation?: ReactNode
   /** One line on what this is. */
   readonly description?: ReactNode
   /** What can be done, the most important one last. */
@@ -32,7 +34,7 @@ const SayContext = createContext<(message: ReactNode) => void>(() => undefined)
 /** Says on the screen what was done, until something else is said. */
 export const useSay = () => useContext(SayContext)
 
-export function Page({ title, back, status, description, action, children }: PageProps) {
+export function Page({ title, back, status, navigation, description, action, children }: PageProps) {
   const path = useRouterState({ select: ({ location }) => location.pathname })
   const [said, setSaid] = useState<{ readonly on: string; readonly message: ReactNode }>()
   const say = useCallback((message: ReactNode) => setSaid({ on: path, message }), [path])
@@ -42,7 +44,7 @@ export function Page({ title, back, status, description, action, children }: Pag
   return (
     <SayContext value={say}>
       <div className="page">
-        <div>
+        <div className="page-header">
           {back && (
             <AppLink {...back.target} className="page-back">
               <IconArrowLeft size="0.875rem" aria-hidden />
@@ -58,6 +60,7 @@ export function Page({ title, back, status, description, action, children }: Pag
             </div>
             {action && <div className="page-actions">{action}</div>}
           </div>
+          {navigation}
           {description && <p className="page-description">{description}</p>}
           <div role="status">{said?.on === path && <Notice tone="good">{said.message}</Notice>}</div>
         </div>

@@ -36,8 +36,7 @@ export default function AnalyticsScreen() {
   const refresh = useRefreshSoon(() => readAgain(queries, 'analytics', ['streams', 'get']), REFRESH_INTERVAL_MS)
   useLiveEvents(refresh)
   return (
-    <Page title="Analytics">
-      <AnalyticsNavigation />
+    <Page title="Analytics" navigation={<AnalyticsNavigation />}>
       <FilterForm filters={filters} onChange={change} />
       {filters.stream === undefined ? <Totals filters={filters} /> : <StreamReputation slug={filters.stream} />}
       <SeriesSection filters={filters} />

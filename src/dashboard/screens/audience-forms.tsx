@@ -44,7 +44,7 @@ export default function AudienceFormsScreen() {
       columns={columns}
       noun="form"
       action={create}
-      above={<AudienceNavigation />}
+      navigation={<AudienceNavigation />}
       empty={
         <EmptyState
           title="Your sign-up forms will appear here"

@@ -62,7 +62,7 @@ export default function AudienceScreen() {
       columns={COLUMNS}
       noun="list"
       action={create}
-      above={<AudienceNavigation />}
+      navigation={<AudienceNavigation />}
       empty={
         <EmptyState
           title="Your contact lists will appear here"

@@ -41,7 +41,7 @@ export default function InboundRoutesScreen() {
       columns={toColumns(new Map(domains?.map(({ id, domain }) => [id, domain])))}
       noun="route"
       action={add}
-      above={<InboundNavigation />}
+      navigation={<InboundNavigation />}
       empty={
         <EmptyState
           title="Your routes will appear here"

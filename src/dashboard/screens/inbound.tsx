@@ -42,7 +42,7 @@ export default function InboundScreen() {
         domain_id: names,
         route_id: new Map(routes.map((route) => [route.id, formatRoute(route, names.get(route.domain_id))])),
       }}
-      above={<InboundNavigation />}
+      navigation={<InboundNavigation />}
       empty={<NothingYet />}
       advice="A sender is a whole address, as it stands in From."
     />

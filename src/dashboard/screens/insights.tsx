@@ -25,8 +25,11 @@ export default function InsightsScreen() {
     </ActionButton>
   )
   return (
-    <Page title="Insights" action={list.isEmpty || reason !== undefined ? undefined : run}>
-      <AnalyticsNavigation />
+    <Page
+      title="Insights"
+      navigation={<AnalyticsNavigation />}
+      action={list.isEmpty || reason !== undefined ? undefined : run}
+    >
       <div role="status" hidden={!generate.isPending && !generate.isSuccess}>
         {generate.isPending && (
           <Notice tone="active">Reading the figures of four weeks. This takes up to a minute.</Notice>

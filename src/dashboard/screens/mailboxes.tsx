@@ -68,7 +68,7 @@ export default function MailboxesScreen() {
       columns={COLUMNS}
       noun="mailbox"
       action={add}
-      above={<InboundNavigation />}
+      navigation={<InboundNavigation />}
       empty={
         <EmptyState
           title="Your mailboxes will appear here"

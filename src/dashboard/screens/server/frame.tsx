@@ -41,14 +41,13 @@ export function ServerFrame({ query, back, action, status, children, ...page }: 
     <Page
       {...page}
       {...(back && { back })}
-      {...(!refusal && { action, status: status ?? (!back && <ReadAt query={query} />) })}
+      {...(!refusal && {
+        action,
+        status: status ?? (!back && <ReadAt query={query} />),
+        navigation: !back && <AreaNavigation label="Server" links={LINKS} />,
+      })}
     >
-      {refusal ?? (
-        <>
-          {!back && <AreaNavigation label="Server" links={LINKS} />}
-          {children}
-        </>
-      )}
+      {refusal ?? children}
     </Page>
   )
 }

@@ -21,8 +21,7 @@ export function SettingsPage({ children, ...page }: ComponentProps<typeof Page>)
   const { role } = useSession()
   const links = SETTINGS.filter(({ to }) => role !== 'support' || SUPPORT_PLACES.includes(to))
   return (
-    <Page {...page}>
-      {!page.back && <AreaNavigation label="Settings" links={links} />}
+    <Page {...page} navigation={!page.back && <AreaNavigation label="Settings" links={links} />}>
       {children}
     </Page>
   )
