@@ -245,10 +245,14 @@ interface AreaNavigationProps {
   readonly links: readonly { readonly to: NonNullable<Target['to']>; readonly label: string }[]
 }
 
+/** How much of the links before stays in sight. */
+const SHOWN_BEFORE = 40
+
 /** On a narrow screen, where the row of links scrolls. */
 function showCurrent(row: HTMLElement | null) {
   const current = row?.querySelector('[aria-current]')
-  if (row && current) row.scrollLeft += current.getBoundingClientRect().left - row.getBoundingClientRect().left
+  if (row && current)
+    row.scrollLeft += current.getBoundingClientRect().left - row.getBoundingClientRect().left - SHOWN_BEFORE
 }
 
 export function AreaNavigation({ label, links: [start, ...others] }: AreaNavigationProps) {
