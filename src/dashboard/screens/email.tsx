@@ -5,7 +5,7 @@ import type { Email, EmailSummary } from '#client/api.ts'
 import { read } from '../api/client.ts'
 import { type PageOf, useData } from '../api/data.ts'
 import { useReadAgainAfter } from '../api/live.tsx'
-import { Copy } from '../parts/copy.tsx'
+import { CopyText } from '../parts/copy.tsx'
 import { formatBytes, toShownState, toTitle } from '../parts/format.ts'
 import { IconChevronLeft, IconChevronRight } from '../parts/icons.ts'
 import { AppLink, PersonLink, TextLink } from '../parts/links.tsx'
@@ -133,8 +133,8 @@ const EmailFacts = ({ email }: { readonly email: Email }) => (
       ['Deadline', email.expires_at && <Time iso={email.expires_at} />],
       ['Tags', email.tags.join(', ')],
       ['Attachments', email.attachments?.map(({ filename, size }) => `${filename} (${formatBytes(size)})`).join(', ')],
-      ['Message-ID', <Copied key="message-id" text={email.message_id} what="Message-ID" />],
-      ['Id', <Copied key="id" text={email.id} what="id" />],
+      ['Message-ID', <CopyText key="message-id" value={email.message_id} what="Message-ID" />],
+      ['Id', <CopyText key="id" value={email.id} what="id" />],
       [
         'Repeats',
         email.resend_of !== null && (
@@ -147,10 +147,4 @@ const EmailFacts = ({ email }: { readonly email: Email }) => (
       ['Metadata', Object.keys(email.metadata).length > 0 && JSON.stringify(email.metadata)],
     ]}
   />
-)
-
-const Copied = ({ text, what }: { readonly text: string; readonly what: string }) => (
-  <>
-    <bdi>{text}</bdi> <Copy value={text} what={what} />
-  </>
 )

@@ -4,7 +4,7 @@ import { useParams } from '@tanstack/react-router'
 import type { Log } from '#client/api.ts'
 import { read } from '../api/client.ts'
 import { useData } from '../api/data.ts'
-import { Copy } from '../parts/copy.tsx'
+import { CopyText } from '../parts/copy.tsx'
 import { formatDuration } from '../parts/format.ts'
 import { ButtonLink, TextLink } from '../parts/links.tsx'
 import { LongText } from '../parts/long-text.tsx'
@@ -54,14 +54,7 @@ function Request({ log }: { readonly log: Log }) {
           ['Duration', formatDuration(log.duration_ms)],
           ['Address', log.ip_address],
           [kind === 'smtp' ? 'Name in EHLO' : 'User agent', log.user_agent],
-          [
-            'Request id',
-            requestId && (
-              <span key="id" className="with-copy">
-                <Code>{requestId}</Code> <Copy value={requestId} what="request id" />
-              </span>
-            ),
-          ],
+          ['Request id', requestId && <CopyText key="id" value={requestId} what="request id" />],
         ]}
       />
       {log.body !== null && (

@@ -1,9 +1,9 @@
 /** @module One account as the operator sees it: whether it may send, why not, and its rates; pauses and resumes it. */
-import { Code, Group, Text } from '@mantine/core'
+import { Group, Text } from '@mantine/core'
 import { getRouteApi } from '@tanstack/react-router'
 import type { OperatorAccount, PauseOperatorAccountRequest } from '#client/operator-api.ts'
 import { api, read } from '../../api/client.ts'
-import { Copy } from '../../parts/copy.tsx'
+import { CopyText } from '../../parts/copy.tsx'
 import { ConfirmButton } from '../../parts/dialog.tsx'
 import { toWords } from '../../parts/fields.ts'
 import { Figures } from '../../parts/figures.tsx'
@@ -85,13 +85,7 @@ function Account({ account }: { readonly account: OperatorAccount }) {
             ],
             ['Created', <Time key="created" iso={account.created_at} isRelative />],
             ['Disabled', disabledAt && <Time key="disabled" iso={disabledAt} />],
-            [
-              'Id',
-              <Group key="id" gap="xs">
-                <Code>{account.id}</Code>
-                <Copy value={account.id} what="id of the account" />
-              </Group>,
-            ],
+            ['Id', <CopyText key="id" value={account.id} what="id of the account" />],
           ]}
         />
       </Section>
