@@ -150,6 +150,7 @@ function DraftPreview({ draft, contact, onContact }: DraftPreviewProps) {
         <TextInput
           label="Shown as this contact gets it"
           description="Empty: the contact that was added last."
+          inputWrapperOrder={['label', 'description', 'input']}
           placeholder="bob@example.com"
           inputMode="email"
           {...bindText(typed, setTyped)}

@@ -23,9 +23,9 @@ const STEPS = ['Name', 'DNS records', 'Test email'] as const
 
 /** @param current number of the current step, from 1 */
 export const Steps = ({ current }: { readonly current: number }) => (
-  <ol className="steps" aria-label="Steps">
+  <ol className="tabs plain-list" aria-label="Steps">
     {STEPS.map((label, index) => (
-      <li key={label} {...(index + 1 === current && { 'aria-current': 'step' })}>
+      <li key={label} className="tab" {...(index + 1 === current && { 'aria-current': 'step' })}>
         {index + 1 < current ? (
           <StatusLabel tone="good">
             {label}
