@@ -75,12 +75,14 @@ const Brand = () => (
 )
 
 function Navigation({ path }: { readonly path: string }) {
+  // A person is the mail to an address.
+  const here = path.replace('/people/', '/emails/')
   return listNavigationGroups(useSession()).map(({ label: group, items }) => (
     <div key={group ?? ''}>
       {group !== undefined && <p className="nav-group">{group}</p>}
       <ul className="nav-list">
         {items.map(({ label, to, icon: Icon }) => {
-          const isHere = to === '/' ? path === '/' : path === to || path.startsWith(`${to}/`)
+          const isHere = to === '/' ? path === '/' : here === to || here.startsWith(`${to}/`)
           return (
             <li key={to}>
               <Link
