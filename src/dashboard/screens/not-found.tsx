@@ -5,7 +5,7 @@ export const NotFound = () => (
   <Page title="No such page">
     <EmptyState
       title="Nothing is at this address"
-      text="A link may be old or cut. Ctrl K finds every screen and setting."
+      text="A link may be old or cut. The search above finds every screen and setting."
     >
       <ButtonLink to="/" variant="default">
         Overview
