@@ -3,6 +3,7 @@ import {
   createRootRoute,
   createRoute,
   createRouter,
+  type ErrorComponentProps,
   lazyRouteComponent,
   type RouteComponent,
 } from '@tanstack/react-router'
@@ -40,8 +41,12 @@ import { EDITOR_TABS } from './screens/templates/texts.ts'
 const root = createRootRoute({
   component: Shell,
   notFoundComponent: lazyRouteComponent(() => import('./screens/not-found.tsx'), 'NotFound'),
-  errorComponent: ({ error, reset }) => <ErrorState error={error} onRetry={reset} />,
+  errorComponent: Failed,
 })
+
+function Failed({ error, reset }: ErrorComponentProps) {
+  return <ErrorState error={error} onRetry={reset} />
+}
 
 type Load = () => Promise<{ default: RouteComponent }>
 
@@ -209,7 +214,13 @@ const routeTree = root.addChildren([
   filtered('/server/settings', () => import('./screens/server/settings.tsx'), readFilters(SETTING_FILTERS)),
 ])
 
-export const router = createRouter({ routeTree, basepath: '/app', defaultPreload: 'intent' })
+export const router = createRouter({
+  routeTree,
+  basepath: '/app',
+  defaultPreload: 'intent',
+  // Inside of the frame, so that the navigation stays.
+  defaultErrorComponent: Failed,
+})
 
 declare module '@tanstack/react-router' {
   interface Register {

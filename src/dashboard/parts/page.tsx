@@ -159,10 +159,14 @@ interface ErrorNoticeProps {
 const formatWait = (seconds: number): string =>
   seconds < 120 ? `in ${seconds} s` : formatRelative(new Date(Date.now() + seconds * 1000).toISOString())
 
+/** An error of a kind of its own, such as a `TypeError`, is a mistake of ours, whose words help nobody. */
+const toMessage = (error: unknown): string =>
+  error instanceof Error && error.name !== 'Error' ? 'This is a mistake in Tassis. Load the page again.' : String(error)
+
 /** What the API says is wrong, part by part, and the request id to quote. */
 export function ErrorNotice({ error, ...notice }: ErrorNoticeProps) {
   const { message, details, retryAfter, requestId } =
-    error instanceof TassisError ? error : new TassisError(0, { code: 'failed', message: String(error) })
+    error instanceof TassisError ? error : new TassisError(0, { code: 'failed', message: toMessage(error) })
   return (
     <Notice tone="bad" isUrgent {...notice}>
       {message}
