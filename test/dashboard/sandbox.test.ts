@@ -168,6 +168,8 @@ describeInBrowser('captured mail in the dashboard', (open) => {
 
     // From here on, the page requests nothing by itself.
     await page.getByText('0 unread').waitFor()
+    // The message stays whole when it is marked as read.
+    await page.getByRole('link', { name: 'invoice.pdf' }).waitFor()
     await page.getByText('Live', { exact: true }).waitFor({ state: 'attached' })
     const started: string[] = []
     page.on('request', (request) => started.push(request.url()))

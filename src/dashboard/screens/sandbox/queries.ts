@@ -1,8 +1,8 @@
 /** @module The list of captured mail, live, and its changes. */
-import { useQuery, useQueryClient } from '@tanstack/react-query'
+import { useMutation, useQuery, useQueryClient } from '@tanstack/react-query'
 import type { CapturedEmail, CapturedEmailSummary } from '#client/api.ts'
 import { api, read } from '../../api/client.ts'
-import { readAgain, useChange, useStore } from '../../api/data.ts'
+import { readAgain, useChange } from '../../api/data.ts'
 import { useLiveEvents, useRefreshSoon } from '../../api/live.tsx'
 import { type List, useList } from '../../parts/list.tsx'
 import { CAPTURED_FILTERS } from '../filters.ts'
@@ -35,13 +35,21 @@ export function useInbox(): List<CapturedEmailSummary> {
   return { ...list, page: list.page && { ...list.page, data: list.page.data.map(toShown) } }
 }
 
-export const useMarkRead = (id: string) =>
-  useStore(
-    (isRead: boolean) => api.capturedEmails.update(id, { read: isRead }),
-    () => read.capturedEmails.get(id),
-    // A list that was being read when the email was marked may still have it as it was.
-    LISTS,
-  )
+export function useMarkRead(id: string) {
+  const queries = useQueryClient()
+  return useMutation({
+    mutationFn: async (isRead: boolean) => await api.capturedEmails.update(id, { read: isRead }),
+    onSuccess: ({ data: { read: isRead } }) => {
+      // The response is a summary, without the parts of the message.
+      queries.setQueryData<{ readonly data: CapturedEmail }>(
+        read.capturedEmails.get(id).queryKey,
+        (before) => before && { data: { ...before.data, read: isRead } },
+      )
+      // A list that was being read when the email was marked may still have it as it was.
+      readAgain(queries, LISTS)
+    },
+  })
+}
 
 export const useDeleteCaptured = (id: string | undefined) =>
   useChange<void>(() => (id === undefined ? api.capturedEmails.deleteAll() : api.capturedEmails.delete(id)), LISTS)
