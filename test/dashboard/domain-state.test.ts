@@ -74,7 +74,7 @@ describe('the state of a domain in words', () => {
       domainWith({ covered_by: 'example.com' }),
       domainWith({ covered_by: 'example.com', ...lost }),
     ])
-      expect(describeDomain(covered)).toMatchObject({ tone: 'good', word: 'Sends, signed by example.com', until: null })
+      expect(describeDomain(covered)).toMatchObject({ tone: 'good', word: 'Sends', detail: 'Signed by example.com' })
     expect(describeDomain(domainWith({ status: 'verified' }))).toMatchObject({ tone: 'good', word: 'Verified' })
     expect(describeDomain(domainWith({ status: 'verified', ...lost }))).toEqual({
       tone: 'warning',
@@ -95,9 +95,11 @@ describe('the state of a domain in words', () => {
     ])
   })
 
-  test('counts the inbound MX and the tracking host only if they are used', () => {
+  test('counts the records that sending needs until it sends, inbound MX and tracking host if they are used', () => {
     const keys = (domain: Domain) => listMarks(domain).map(({ key }) => key)
-    expect(keys(domainWith({}))).toEqual(['spf', 'return_path', 'dkim', 'dmarc'])
+    expect(keys(domainWith({}))).toEqual(['spf', 'return_path', 'dkim'])
+    expect(keys(domainWith({ covered_by: 'example.com' }))).toEqual([])
+    expect(keys(domainWith({ status: 'verified' }))).toEqual([])
     const both = domainWith({ inbound_enabled: true, tracking_domain: 'links.example.com', mx_verified: true })
     expect(listMarks(both).slice(-2)).toEqual([
       { key: 'mx', isVerified: true },

@@ -98,7 +98,7 @@ describeInBrowser('the domains in the dashboard', (open) => {
     await using dashboard = await open(service, ADA)
     const { page } = dashboard
     await dashboard.goTo('/domains')
-    await page.getByText('Sends, signed by example.com').waitFor()
+    await page.getByTitle('Signed by example.com').waitFor()
     await dashboard.goTo(`/domains/${id}`)
     await page.getByText('Its mail is sent, signed by example.com.').waitFor()
     expect(await page.getByText('captured').count()).toBe(0)
@@ -158,7 +158,7 @@ describeInBrowser('the domains in the dashboard', (open) => {
     await passTime(page)
     await record(page, 'spf', 'verified')
     await page.getByRole('status').getByText('example.com is verified.').waitFor()
-    await page.getByText('Everything is verified').waitFor()
+    await page.getByText('All required records are verified').waitFor()
     expect(await page.locator('[aria-current=step]').textContent()).toContain('Test email')
 
     await page.getByRole('button', { name: 'Send a test email' }).click()
@@ -206,7 +206,7 @@ describeInBrowser('the domains in the dashboard', (open) => {
     const { page } = dashboard
     await page.clock.install()
     await dashboard.goTo(`/domains/${domain.id}`)
-    await page.getByText('Everything is verified').waitFor()
+    await page.getByText('All required records are verified').waitFor()
     await page.getByRole('switch', { name: 'Receive mail' }).click()
     await record(page, 'mx', 'missing')
     await page.getByRole('switch', { name: 'Own host for tracked links' }).click()

@@ -113,7 +113,7 @@ export function DomainRecords({ domain }: { readonly domain: Domain }) {
               />
               <div className="list-foot">
                 <span>
-                  {isDone(domain, dns) ? 'Everything is verified.' : 'Checked every 10 seconds.'} Last check:{' '}
+                  {isDone(domain, dns) ? 'All required records are verified.' : 'Checked every 10 seconds.'} Last check:{' '}
                   <Time iso={new Date(dataUpdatedAt).toISOString()} hasSeconds />.
                 </span>
                 <Group gap="md">
@@ -181,8 +181,8 @@ const toColumns = (dns: DomainDns, isAbsolute: boolean): readonly Column<DnsReco
     phone: 'aside',
     cell: ({ key, status, inherited_from: parent }) => {
       const { tone, word } = RECORD_STATES[status]
-      const isOptional = status === 'missing' && key === 'dkim_ed25519'
-      return <StatusLabel tone={isOptional ? 'neutral' : tone}>{parent ? 'Inherited' : word}</StatusLabel>
+      if (status === 'missing' && key === 'dkim_ed25519') return <StatusLabel tone="neutral">Optional</StatusLabel>
+      return <StatusLabel tone={tone}>{parent ? 'Inherited' : word}</StatusLabel>
     },
   },
 ]

@@ -48,7 +48,7 @@ export function describeDomain(domain: Domain): DomainState {
     if (until === null) return { tone: 'good', word: 'Verified', detail: '', until: null }
     return { tone: 'warning', word: `Lost ${lost}`, detail: 'sends until', until }
   }
-  if (domain.covered_by) return { tone: 'good', word: `Sends, signed by ${domain.covered_by}`, detail: '', until: null }
+  if (domain.covered_by) return { tone: 'good', word: 'Sends', detail: `Signed by ${domain.covered_by}`, until: null }
   if (until === null) return { tone: 'waiting', word: 'Waiting for DNS', detail: '', until: null }
   return { tone: 'bad', word: 'Does not send', detail: `lost ${lost}; stopped`, until }
 }
@@ -68,10 +68,14 @@ const isOptional = (key: RecordKey): boolean => key === 'dkim_ed25519' || isNext
 const isNext = (key: RecordKey): key is 'dkim_next' | 'dkim_ed25519_next' =>
   key === 'dkim_next' || key === 'dkim_ed25519_next'
 
-/** The records that matter to a domain with its settings, as last stored. */
+/** The records without which a domain does not do what its settings say, as last stored. */
 export function listMarks(domain: Domain): RecordMark[] {
-  const isUsed = (key: RecordKey): boolean =>
-    key === 'mx' ? domain.inbound_enabled : key === 'tracking' ? Boolean(domain.tracking_domain) : !isOptional(key)
+  const sends = domain.covered_by !== undefined || (domain.status === 'verified' && !domain.records_lost_at)
+  const isUsed = (key: RecordKey): boolean => {
+    if (key === 'mx') return domain.inbound_enabled
+    if (key === 'tracking') return Boolean(domain.tracking_domain)
+    return !sends && key !== 'dmarc' && !isOptional(key)
+  }
   return ORDER.filter(isUsed).map((key) => ({ key, isVerified: isVerified(domain, key) }))
 }
 
