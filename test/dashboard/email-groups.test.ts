@@ -2,7 +2,7 @@
 import { expect, test } from 'bun:test'
 import type { Email, EmailEvent, EmailRecipient, EmailSummary, RecipientExplanation } from '#client/api.ts'
 import { formatTime, toShownState } from '#dashboard/parts/format.ts'
-import { isBestSentAgain, toAdvice, toHeadline } from '#dashboard/screens/emails/format.ts'
+import { isBestSentAgain, toAdvice, toHeadline, toSummary } from '#dashboard/screens/emails/format.ts'
 import { groupEvents, groupOutcomes } from '#dashboard/screens/emails/groups.ts'
 import { toCsv, toEmailQuery } from '#dashboard/screens/emails/query.ts'
 
@@ -39,6 +39,11 @@ test('recipients of whom the same is said are one group, those to look at first'
     ['deferred', 1],
     ['sent', 2],
   ])
+  expect(toSummary({ state: 'deferred', explanations })).toBe('2 delivered, 1 bounced, 1 deferred, 1 spam complaint.')
+  const next = explanations.map((one) => ({ ...one, next_at: '2026-01-03T12:00:00.000Z' }))
+  expect(toSummary({ state: 'deferred', explanations: next })).toEndWith(
+    `Next attempt ${formatTime('2026-01-03T12:00:00.000Z')}.`,
+  )
 })
 
 test('the state of mail that was reported is never delivered', () => {

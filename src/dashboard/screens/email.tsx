@@ -15,6 +15,7 @@ import { Time } from '../parts/time.tsx'
 import { EmailMenu } from './emails/actions.tsx'
 import { Answer } from './emails/answer.tsx'
 import { EmailContent } from './emails/content.tsx'
+import { toShownTime } from './emails/format.ts'
 
 const route = getRouteApi('/emails/$id')
 
@@ -48,8 +49,11 @@ export default function EmailScreen() {
 }
 
 /** To whom, from whom, when. */
-function Envelope({ email: { recipients, from_address: from, created_at: at } }: { readonly email: Email }) {
-  const [first, ...others] = recipients
+function Envelope({ email }: { readonly email: Email }) {
+  const {
+    recipients: [first, ...others],
+    from_address: from,
+  } = email
   return (
     <>
       To {first ? <PersonLink address={first.address} /> : 'nobody'}
@@ -57,7 +61,7 @@ function Envelope({ email: { recipients, from_address: from, created_at: at } }:
       {' · from '}
       <bdi>{from.replace(/^.*<(.*)>$/, '$1')}</bdi>
       {' · '}
-      <Time iso={at} isRelative />
+      <Time iso={toShownTime(email)} isRelative />
     </>
   )
 }

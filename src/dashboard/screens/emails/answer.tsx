@@ -17,7 +17,7 @@ import { useZone } from '../../parts/zone.ts'
 import { findReason } from '../suppressions/reasons.ts'
 import { RemoveSuppression } from '../suppressions/remove.tsx'
 import { EmailActions } from './actions.tsx'
-import { isBestFreed, isBestSentAgain, RESPONSIBLE_LABELS, toAdvice, toHeadline } from './format.ts'
+import { isBestFreed, isBestSentAgain, RESPONSIBLE_LABELS, toAdvice, toHeadline, toSummary } from './format.ts'
 import { groupOutcomes, type OutcomeGroup } from './groups.ts'
 import { Timeline } from './timeline.tsx'
 
@@ -74,14 +74,17 @@ function SingleAnswer({ email, outcome }: OutcomeProps) {
 const ManyAnswers = ({ email }: EmailProps) => (
   <>
     <Notice
+      tone={toTone(email.state)}
       title={
         <span role="status" data-sentence="">
           <VisuallyHidden>{email.sentence}</VisuallyHidden>
-          <span aria-hidden="true">{formatCount(email.explanations.length, 'recipient')}</span>
+          <span aria-hidden="true">{toSummary(email)}</span>
         </span>
       }
     >
-      <EmailActions email={email} />
+      <div className="answer">
+        <EmailActions email={email} />
+      </div>
     </Notice>
     <Section title="Recipients">
       {groupOutcomes(email).map((group) => (

@@ -6,7 +6,7 @@ import { NameLink } from '../../parts/links.tsx'
 import { StatusBadge } from '../../parts/status.tsx'
 import type { Column } from '../../parts/table.tsx'
 import { Time } from '../../parts/time.tsx'
-import { countRecipients } from './format.ts'
+import { countRecipients, toShownTime } from './format.ts'
 
 type Row = EmailSummary
 
@@ -36,7 +36,7 @@ const TIME: Column<Row> = {
   header: 'Time',
   width: '8.5rem',
   phone: 'aside',
-  cell: ({ created_at: at }) => <Time iso={at} />,
+  cell: (row) => <Time iso={toShownTime(row)} />,
 }
 
 const RECIPIENT: Column<Row> = { header: 'Recipient', width: '26%', cell: (row) => <Recipient row={row} /> }

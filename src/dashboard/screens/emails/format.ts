@@ -1,6 +1,7 @@
 /** @module How the screens of emails show their state, who must act, and the dialogue and timings of an attempt. Pure. */
 import type { Email, EmailAttempt, EmailSummary, RecipientExplanation } from '#client/api.ts'
 import { formatTime, toEventData } from '../../parts/format.ts'
+import { toStatusWord } from '../../parts/tone.ts'
 
 type DialogueLine = NonNullable<EmailAttempt['dialogue']>[number]
 type Responsible = RecipientExplanation['who_must_act']
@@ -11,6 +12,10 @@ export const RESPONSIBLE_LABELS: Readonly<Record<Responsible, string>> = {
   sender: 'You',
   operator: 'The operator of this server',
 }
+
+/** Of scheduled mail, when it will be sent. */
+export const toShownTime = (email: Pick<EmailSummary, 'state' | 'scheduled_at' | 'created_at'>): string =>
+  (email.state === 'scheduled' && email.scheduled_at) || email.created_at
 
 /** What happened to the only recipient of an email, in a line. */
 export function toHeadline(email: Email, { state, sentence, next_at: next, at, server }: RecipientExplanation): string {
@@ -25,6 +30,15 @@ export function toHeadline(email: Email, { state, sentence, next_at: next, at, s
       /^The receiving server accepted it\b/,
       (said) => `${host ? `Accepted by ${host}` : said}, ${formatTime(at)}${describeDelay(email, at)}`,
     )
+}
+
+/** How many of several recipients got it, and when it is tried next. */
+export function toSummary({ state, explanations }: Pick<Email, 'state' | 'explanations'>): string {
+  const groups = Map.groupBy(explanations, (one) => toStatusWord(one.state).toLowerCase())
+  const counts = [...groups].map(([word, { length }]) => `${length.toLocaleString()} ${word}`)
+  const [next] = explanations.flatMap(({ next_at: at }) => at ?? []).sort()
+  const when = next && `${state === 'scheduled' ? 'Will be sent' : 'Next attempt'} ${formatTime(next)}.`
+  return [`${counts.join(', ')}.`, when].filter(Boolean).join(' ')
 }
 
 const MIN_DELAY_MINUTES = 2
