@@ -16,18 +16,19 @@ const SUBJECT: Column<Row> = {
   cell: ({ subject, tags }) => (
     <span className="subject">
       <bdi title={subject}>{subject || '(no subject)'}</bdi>
-      {tags.map((tag) => (
-        <span key={tag} className="tag" title={`Tag ${tag}`}>
-          {tag}
+      {tags.length > 0 && (
+        <span className="tag" title={`Tags: ${tags.join(', ')}`}>
+          {tags[0]}
+          {tags.length > 1 && ` +${tags.length - 1}`}
         </span>
-      ))}
+      )}
     </span>
   ),
 }
 
 const STATUS: Column<Row> = {
   header: 'Status',
-  width: '8.5rem',
+  width: '9.5rem',
   phone: 'bare',
   cell: (row) => <StatusBadge status={toShownState(row, row.state)} />,
 }
@@ -39,11 +40,11 @@ const TIME: Column<Row> = {
   cell: (row) => <Time iso={toShownTime(row)} />,
 }
 
-const RECIPIENT: Column<Row> = { header: 'Recipient', width: '26%', cell: (row) => <Recipient row={row} /> }
+const RECIPIENT: Column<Row> = { header: 'Recipient', width: '22%', cell: (row) => <Recipient row={row} /> }
 
 const SENDER: Column<Row> = {
   header: 'Sender',
-  width: '22%',
+  width: '18%',
   phone: 'none',
   cell: ({ from_address: sender }) => <bdi title={sender}>{sender.replace(/^.*<(.*)>$/, '$1')}</bdi>,
 }
