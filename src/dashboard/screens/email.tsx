@@ -50,16 +50,13 @@ export default function EmailScreen() {
 
 /** To whom, from whom, when. */
 function Envelope({ email }: { readonly email: Email }) {
-  const {
-    recipients: [first, ...others],
-    from_address: from,
-  } = email
+  const [first, ...others] = email.recipients
   return (
     <>
       To {first ? <PersonLink address={first.address} /> : 'nobody'}
       {others.length > 0 && ` and ${others.length} more`}
       {' · from '}
-      <bdi>{from.replace(/^.*<(.*)>$/, '$1')}</bdi>
+      <bdi>{email.from_address.replace(/^.*<(.*)>$/, '$1')}</bdi>
       {' · '}
       <Time iso={toShownTime(email)} isRelative />
     </>

@@ -20,7 +20,7 @@ import { Attachments } from './inbound/attachments.tsx'
 import { Checks } from './inbound/checks.tsx'
 import { Deliveries } from './inbound/deliveries.tsx'
 import { formatRoute } from './inbound/format.ts'
-import { InboundStatus } from './inbound/marks.tsx'
+import { EmailStatus } from './inbound/marks.tsx'
 import { toProof } from './inbound/proof.ts'
 import { useAllRoutes } from './inbound/queries.ts'
 import { ReplyButton } from './inbound/reply.tsx'
@@ -41,7 +41,7 @@ export default function InboundEmailScreen() {
       list={{ to: '/inbound' }}
       listName="All received mail"
       query={query}
-      status={query.data && <InboundStatus status={query.data.status} />}
+      status={query.data && <EmailStatus email={query.data} />}
       description={query.data && <Origin email={query.data} />}
       action={query.data && <Actions email={query.data} onDeleted={back} />}
       onEscape={back}

@@ -6,14 +6,12 @@ import { formatCount } from '../parts/format.ts'
 import { InlineLink, NameLink, TextLink } from '../parts/links.tsx'
 import { ListScreen, useList } from '../parts/list.tsx'
 import { EmptyState } from '../parts/page.tsx'
-import { StatusLabel } from '../parts/status.tsx'
 import type { Column } from '../parts/table.tsx'
 import { Time } from '../parts/time.tsx'
 import { useAllDomains } from './domains/queries.ts'
 import { INBOUND_FILTERS } from './filters.ts'
 import { formatRoute } from './inbound/format.ts'
-import { InboundNavigation, InboundStatus } from './inbound/marks.tsx'
-import { toProof } from './inbound/proof.ts'
+import { EmailStatus, InboundNavigation } from './inbound/marks.tsx'
 import { useAllRoutes } from './inbound/queries.ts'
 import { findClaimedAddress, findDisplayName, toVisible } from './inbound/visible.ts'
 
@@ -107,7 +105,7 @@ const COLUMNS: readonly Column<InboundEmailSummary>[] = [
       </>
     ),
   },
-  { header: 'Status', width: '10rem', phone: 'bare', cell: (email) => <Mark email={email} /> },
+  { header: 'Status', width: '10rem', phone: 'bare', cell: (email) => <EmailStatus email={email} /> },
   { header: 'Received', width: '8rem', phone: 'aside', cell: ({ created_at: at }) => <Time iso={at} /> },
 ]
 
@@ -137,14 +135,3 @@ const Subject = ({ email: { subject, attachments } }: RowProps) => (
     )}
   </span>
 )
-
-/** Only what differs from mail that is as it should be: a sender that failed a check, else what became of it. */
-function Mark({ email: { authentication, from_address: from, status } }: RowProps) {
-  const { tone, sentence } = toProof({ authentication, from })
-  if (status === 'failed' || (tone !== 'bad' && tone !== 'warning')) return <InboundStatus status={status} />
-  return (
-    <StatusLabel tone={tone} title={sentence}>
-      Sender not proven
-    </StatusLabel>
-  )
-}

@@ -1,7 +1,9 @@
 /** @module Small pieces that the screens of received mail share. */
+import type { InboundEmailSummary } from '#client/api.ts'
 import { AreaNavigation } from '../../parts/page.tsx'
 import { StatusLabel } from '../../parts/status.tsx'
 import { INBOUND_STATES, ROUTE_DELIVERY_STATES, type State } from './format.ts'
+import { toProof } from './proof.ts'
 
 const renderState = (states: Readonly<Record<string, State>>, status: string) => {
   const { word, tone, title } = states[status] ?? { word: status, tone: 'neutral', title: status }
@@ -12,8 +14,23 @@ const renderState = (states: Readonly<Record<string, State>>, status: string) =>
   )
 }
 
-export const InboundStatus = ({ status }: { readonly status: string }) => renderState(INBOUND_STATES, status)
+const InboundStatus = ({ status }: { readonly status: string }) => renderState(INBOUND_STATES, status)
 export const DeliveryStatus = ({ status }: { readonly status: string }) => renderState(ROUTE_DELIVERY_STATES, status)
+
+interface EmailStatusProps {
+  readonly email: Pick<InboundEmailSummary, 'authentication' | 'from_address' | 'status'>
+}
+
+/** Only what differs from mail that is as it should be: a sender that failed a check, else what became of it. */
+export function EmailStatus({ email: { authentication, from_address: from, status } }: EmailStatusProps) {
+  const { tone, sentence } = toProof({ authentication, from })
+  if (status === 'failed' || (tone !== 'bad' && tone !== 'warning')) return <InboundStatus status={status} />
+  return (
+    <StatusLabel tone={tone} title={sentence}>
+      Sender not proven
+    </StatusLabel>
+  )
+}
 
 const LINKS = [
   { to: '/inbound', label: 'Received mail' },

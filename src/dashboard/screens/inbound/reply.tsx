@@ -6,6 +6,7 @@ import { newIdempotencyKey } from '#client/client.ts'
 import { api } from '../../api/client.ts'
 import { ConfirmDialog, DialogButton } from '../../parts/dialog.tsx'
 import { InlineLink } from '../../parts/links.tsx'
+import { toProof } from './proof.ts'
 import { toVisible } from './visible.ts'
 
 const MAX_SUBJECT_LENGTH = 900
@@ -16,7 +17,17 @@ interface ReplyProps {
 }
 
 export const ReplyButton = ({ email }: ReplyProps) => (
-  <DialogButton label="Reply" needs="developer" reason={findObstacle(email)}>
+  <DialogButton
+    label="Reply"
+    needs="developer"
+    reason={findObstacle(email)}
+    // To a sender that is not proven it is not what to do first.
+    variant={
+      ['good', 'neutral'].includes(toProof({ authentication: email.authentication, from: email.from_address }).tone)
+        ? 'filled'
+        : 'default'
+    }
+  >
     {(close) => <ReplyDialog email={email} onClose={close} />}
   </DialogButton>
 )
