@@ -104,15 +104,16 @@ const toColumns = (onRemoved: () => void): readonly Column<Suppression>[] => [
       id === null ? (
         ''
       ) : (
-        <TextLink to="/emails/$id" params={{ id }}>
+        <TextLink to="/emails/$id" params={{ id }} c="dimmed">
           See the email
         </TextLink>
       ),
   },
   { header: 'Since', width: '9rem', phone: 'bare', cell: ({ created_at: at }) => <Time iso={at} /> },
   {
-    header: 'Remove',
+    header: 'Actions',
     width: '6.5rem',
+    isNumeric: true,
     phone: 'aside',
     cell: ({ email_address: address }) => (
       <RemoveSuppression address={address} label="Remove" size="compact-sm" onDone={onRemoved} />

@@ -23,7 +23,7 @@ export const RemoveSuppression = ({ label = 'Remove suppression', size = 'xs', .
   <DialogButton
     label={label}
     size={size}
-    variant="default"
+    {...(size === 'xs' ? { variant: 'default' } : { variant: 'subtle', color: 'gray' })}
     needs="support"
     aria-label={label === 'Remove' ? `Remove ${toName(props.address)}` : `${label}: ${toName(props.address)}`}
   >
