@@ -68,7 +68,7 @@ export function InvitationActions({ invitation }: { readonly invitation: TeamInv
   const say = useSay()
   return (
     <Stack gap="xs">
-      <Group gap="xs" justify="flex-end" wrap="nowrap">
+      <Group gap="xs" justify="flex-end" wrap="nowrap" className="row-actions">
         <SmallAction
           size="compact-sm"
           needs="admin"

@@ -65,7 +65,7 @@ function MemberTable() {
             {email}
           </NameLink>
           {id === user.id && ' (you)'}
-          {name !== '' && (
+          {name !== '' && !email.startsWith(`${name}@`) && (
             <div className="cell-note">
               <bdi>{name}</bdi>
             </div>
@@ -82,7 +82,7 @@ function MemberTable() {
       isNumeric: true,
       phone: 'bare',
       cell: (member) => (
-        <Group gap="xs" justify="flex-end" wrap="nowrap">
+        <Group gap="xs" justify="flex-end" wrap="nowrap" className="row-actions">
           <RoleButton member={member} reason={reasonFor(member)} />
           {!(isOnlyOwner && member.role === 'owner') && <RemoveButton member={member} reason={reasonFor(member)} />}
         </Group>
