@@ -90,7 +90,7 @@ const Outcomes = ({ outcomes }: { readonly outcomes: AnalyticsOverviewOutcomes }
   return (
     <Section
       title="Outcomes"
-      description={`Where ${formatCount(outcomes.accepted, 'email')} of this period ${outcomes.accepted === 1 ? 'is' : 'are'} now. One email may have several recipients.`}
+      description={`Where ${formatCount(outcomes.accepted, 'email')} of this period ${outcomes.accepted === 1 ? 'is' : 'are'} now. They count emails; the figures above count recipients.`}
     >
       <div className="shares" aria-hidden="true">
         {shown.map(([name]) => (
