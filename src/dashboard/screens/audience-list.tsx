@@ -1,10 +1,10 @@
 /** @module One contact list: its contacts, and what can be done with it. */
-import { Button } from '@mantine/core'
 import { getRouteApi } from '@tanstack/react-router'
 import { useState } from 'react'
 import type { AddContactsRequest, Contact, ContactList } from '#client/api.ts'
 import { api, read } from '../api/client.ts'
 import { useData } from '../api/data.ts'
+import { download } from '../api/download.ts'
 import { ActionButton } from '../parts/buttons.tsx'
 import { toCurl } from '../parts/commands.ts'
 import { CopyText } from '../parts/copy.tsx'
@@ -14,6 +14,7 @@ import { InlineLink, NameLink } from '../parts/links.tsx'
 import { ActionLink, ListView, useList } from '../parts/list.tsx'
 import { Notice } from '../parts/notice.tsx'
 import { EmptyState, Facts, RecordPage, Section } from '../parts/page.tsx'
+import { Menu } from '../parts/popover.tsx'
 import type { Column } from '../parts/table.tsx'
 import { Time } from '../parts/time.tsx'
 import { CONTACT_STATES, type ContactStatus } from './audience/contact-search.ts'
@@ -37,17 +38,18 @@ export default function AudienceListScreen() {
   return (
     <RecordPage
       title={query.data?.name ?? 'List'}
+      status={query.data && <span className="dimmed">{formatCount(query.data.contact_count, 'contact')}</span>}
       description={query.data?.description}
       action={
         query.data && (
           <>
-            <DeleteList list={query.data} />
-            <ActionButton variant="default" needs="developer" onClick={() => setDialog('edit')}>
-              Edit
-            </ActionButton>
-            <Button variant="default" component="a" href={read.contactLists.exportContacts(id).url} download>
-              Export
-            </Button>
+            <Menu
+              label="More actions"
+              actions={[
+                { label: 'Edit', needs: 'developer', onClick: () => setDialog('edit') },
+                { label: 'Export', onClick: () => void download(read.contactLists.exportContacts(id).url) },
+              ]}
+            />
             <ActionLink variant="default" needs="developer" to="/audience/lists/$id/import" params={{ id }}>
               Import
             </ActionLink>
@@ -65,7 +67,7 @@ export default function AudienceListScreen() {
         <>
           <OpenImports listId={id} />
           <Contacts key={revision} contactList={list} onAdd={() => setDialog('add')} />
-          <Section title="Details">
+          <Section title="Details" action={<DeleteList list={list} />}>
             <ListFacts list={list} />
           </Section>
           {dialog === 'add' && (

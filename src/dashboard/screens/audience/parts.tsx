@@ -18,8 +18,12 @@ export const ContactStatusLabel = ({ status }: { readonly status: ContactStatus 
 
 const MAX_SHOWN_LENGTH = 1000
 
-/** As JSON, as much as a tooltip has room for. */
+/** As `name: Bob, city: Berlin`, as much as a tooltip has room for. */
 export function MetadataLine({ metadata }: { readonly metadata: Readonly<Record<string, unknown>> }) {
-  const text = JSON.stringify(metadata).slice(0, MAX_SHOWN_LENGTH).toWellFormed()
-  return text === '{}' ? null : <bdi title={text}>{text}</bdi>
+  const text = Object.entries(metadata)
+    .map(([name, value]) => `${name}: ${typeof value === 'string' ? value : JSON.stringify(value)}`)
+    .join(', ')
+    .slice(0, MAX_SHOWN_LENGTH)
+    .toWellFormed()
+  return text === '' ? null : <bdi title={text}>{text}</bdi>
 }
