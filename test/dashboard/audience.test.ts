@@ -255,7 +255,7 @@ describeInBrowser('the audience in the dashboard', (open) => {
     await refusal
     expect(at((await service.api('GET', '/v1/contact-lists')).body, 'data', 0, 'contact_count')).toBe(0)
 
-    await page.getByRole('button', { name: 'Turn it off' }).click()
+    await page.getByRole('button', { name: 'Deactivate' }).click()
     await page.getByText('The form is off').waitFor()
     await page.getByRole('button', { name: 'Delete' }).click()
     await page.getByRole('dialog').getByRole('button', { name: 'Delete' }).click()

@@ -164,7 +164,7 @@ describeInBrowser('received mail in the dashboard', (open) => {
     await page.getByLabel('Priority').fill('7')
     await page.getByRole('button', { name: 'Save', exact: true }).click()
     await page.getByText('The route was saved.').waitFor()
-    await page.getByRole('button', { name: 'Send a range again' }).click()
+    await page.getByRole('button', { name: 'Replay a range of time' }).click()
     const dialog = page.getByRole('dialog')
     await dialog.getByLabel('From').fill('2026-01-01T00:00')
     await dialog.getByText('There is no such message in this time.').waitFor()

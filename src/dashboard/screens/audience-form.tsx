@@ -110,7 +110,7 @@ function Actions({ form }: { readonly form: SignupForm }) {
         Its page and the pages that embed it say that there is no form. Contacts that it added stay.
       </DeleteButton>
       <ActionButton variant="default" needs="developer" loading={toggle.isPending} onClick={() => toggle.mutate()}>
-        {form.is_active ? 'Turn it off' : 'Turn it on'}
+        {form.is_active ? 'Deactivate' : 'Activate'}
       </ActionButton>
     </>
   )
@@ -121,7 +121,7 @@ const FormStatus = ({ form: { is_active: isActive } }: { readonly form: SignupFo
     tone={isActive ? 'good' : 'neutral'}
     title={isActive ? 'People can subscribe.' : 'The page says that there is no form.'}
   >
-    {isActive ? 'On' : 'Off'}
+    {isActive ? 'Active' : 'Off'}
   </StatusLabel>
 )
 
@@ -137,7 +137,7 @@ const Preview = ({ form }: { readonly form: SignupForm }) => (
         src={`/subscribe/${encodeURIComponent(form.slug)}?embed=1`}
       />
     ) : (
-      <Text>The form is off, so there is nothing to show. Turn it on to see it.</Text>
+      <Text>The form is off, so there is nothing to show. Activate it to see it.</Text>
     )}
   </Section>
 )

@@ -27,7 +27,7 @@ export default function AudienceFormsScreen() {
       width: '7rem',
       phone: 'bare',
       cell: ({ is_active: isActive }) => (
-        <StatusLabel tone={isActive ? 'good' : 'neutral'}>{isActive ? 'On' : 'Off'}</StatusLabel>
+        <StatusLabel tone={isActive ? 'good' : 'neutral'}>{isActive ? 'Active' : 'Off'}</StatusLabel>
       ),
     },
     { header: 'Created', width: '9rem', phone: 'aside', cell: ({ created_at: at }) => <Time iso={at} /> },

@@ -237,7 +237,7 @@ const findObstacle = (route: InboundRoute): string | undefined =>
       : undefined
 
 const ReplayRange = ({ route }: { readonly route: InboundRoute }) => (
-  <DialogButton label="Send a range again" variant="default" needs="developer" reason={findObstacle(route)}>
+  <DialogButton label="Replay a range of time" variant="default" needs="developer" reason={findObstacle(route)}>
     {(close) => (
       <ReplayDialog
         title="Send mail to the URL again"
