@@ -2,7 +2,7 @@
 import { expect, test } from 'bun:test'
 import type { Email, EmailEvent, EmailRecipient, EmailSummary, RecipientExplanation } from '#client/api.ts'
 import { formatTime, toShownState } from '#dashboard/parts/format.ts'
-import { isBestSentAgain, toAdvice, toHeadline, toSummary } from '#dashboard/screens/emails/format.ts'
+import { isBestSentAgain, toAdvice, toFurtherMail, toHeadline, toSummary } from '#dashboard/screens/emails/format.ts'
 import { groupEvents, groupOutcomes } from '#dashboard/screens/emails/groups.ts'
 import { toCsv, toEmailQuery } from '#dashboard/screens/emails/query.ts'
 
@@ -110,6 +110,13 @@ test.each<[Partial<RecipientExplanation>, line: string]>([
   [{ who_must_act: 'operator', advice: 'Read it.', next_at: null }, 'The operator of this server must act. Read it.'],
 ])('the advice of %j is one line', (outcome, line) => {
   expect(toAdvice({ state: 'deferred', ...outcome } as RecipientExplanation)).toBe(line)
+})
+
+test('further mail is in the answer, except while the address is suppressed and the headline says it', () => {
+  const shown = (['bounced', 'rejected'] as const).map((state) =>
+    toFurtherMail({ state, suppression: {}, further_mail: 'No further mail.' } as RecipientExplanation),
+  )
+  expect(shown).toEqual(['No further mail.', null])
 })
 
 test('what bounced at a dead address is not offered to be sent again, what expired is', () => {

@@ -17,7 +17,15 @@ import { useZone } from '../../parts/zone.ts'
 import { findReason } from '../suppressions/reasons.ts'
 import { RemoveSuppression } from '../suppressions/remove.tsx'
 import { EmailActions } from './actions.tsx'
-import { isBestFreed, isBestSentAgain, RESPONSIBLE_LABELS, toAdvice, toHeadline, toSummary } from './format.ts'
+import {
+  isBestFreed,
+  isBestSentAgain,
+  RESPONSIBLE_LABELS,
+  toAdvice,
+  toFurtherMail,
+  toHeadline,
+  toSummary,
+} from './format.ts'
 import { groupOutcomes, type OutcomeGroup } from './groups.ts'
 import { Timeline } from './timeline.tsx'
 
@@ -51,6 +59,7 @@ function SingleAnswer({ email, outcome }: OutcomeProps) {
       >
         <div className="answer">
           {advice !== '' && <p>{advice}</p>}
+          <p>{toFurtherMail(outcome)}</p>
           <EmailActions email={email}>
             <RecipientActions email={email} outcome={outcome} />
           </EmailActions>
@@ -114,7 +123,7 @@ const listFacts = (email: Email, outcome: RecipientExplanation): FactList =>
       outcome.state !== 'scheduled' && outcome.tried_until && <Time iso={outcome.tried_until} isRelative />,
     ],
     ['Suppressed', outcome.suppression && <Suppressed email={email} outcome={outcome} />],
-    ['Further mail', outcome.further_mail],
+    ['Further mail', email.explanations.length > 1 && outcome.further_mail],
     ['Server', outcome.state !== 'captured' && outcome.state !== 'sent' && outcome.server],
   ].flatMap(([name, value]): FactList => (typeof name === 'string' && value ? [[name, value]] : []))
 

@@ -62,6 +62,10 @@ export function toAdvice({ state, advice, who_must_act: who, next_at: next }: Re
   return [isNamed ? '' : `${RESPONSIBLE_LABELS[who]} must act.`, advice ?? '', attempt].filter(Boolean).join(' ')
 }
 
+/** Whether the address gets further mail; while suppression stopped this one, the headline says it. */
+export const toFurtherMail = ({ state, suppression, further_mail: text }: RecipientExplanation): string | null =>
+  state === 'rejected' && suppression !== null ? null : text
+
 /** Why sending the same again to the same address cannot help. */
 const DEAD: readonly unknown[] = ['invalid_recipient', 'inactive_mailbox', 'dns_failure']
 

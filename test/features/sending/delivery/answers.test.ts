@@ -54,7 +54,7 @@ test('a bounced address is suppressed; the answers name the reply, the cause and
       at: new Date(emails.clock.now()).toISOString(),
       tried_until: null,
       suppression,
-      further_mail: 'No further mail is sent to the address, until its suppression is removed.',
+      further_mail: 'No further mail is sent until the suppression is removed.',
     },
   ])
   expect(namesOf(bounced)).toEqual(['remove_suppression'])

@@ -364,12 +364,12 @@ function explainRecipient(facts: Facts, { findWait, findExpiry }: ExplanationCon
 function describeFurtherMail(state: State, suppression: Facts['suppression']): string | null {
   if (!suppression)
     return state === 'bounced' || state === 'complained' || state === 'rejected'
-      ? 'Further mail of this kind is sent to the address: it is not suppressed.'
+      ? 'Further mail like this is sent to the address: it is not suppressed.'
       : null
   const { stops, stream, list } = suppression
   const part = list !== null ? ` to the list ${list}` : stream !== null ? ` of the stream ${stream}` : ''
   const mail = stops === 'all' ? 'No further mail' : `No further mail that is not transactional${part}`
-  return `${mail} is sent to the address, until its suppression is removed.`
+  return `${mail} is sent until the suppression is removed.`
 }
 
 /** `Of 3 recipients: 2 sent, 1 bounced (bob@example.com).` */
