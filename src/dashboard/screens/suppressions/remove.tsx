@@ -45,7 +45,7 @@ export function RemoveDialog({ address, onDone, onClose }: RemoveProps & { onClo
       isIncomplete={suppressions.data === undefined}
       refreshes={['suppressions', 'emails', 'people']}
       run={() => api.suppressions.delete(address)}
-      done={`Mail to ${name} is sent again.`}
+      done={`${name} may get mail again. Suppressed emails are not sent by themselves.`}
       {...(onDone && { onDone })}
       onClose={onClose}
     >

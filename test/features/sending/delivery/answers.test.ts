@@ -73,7 +73,14 @@ test('a bounced address is suppressed; the answers name the reply, the cause and
   ])
   for (const action of rejected.actions) expect((await act(emails, action)).status).toBe(204)
   const freed = await detailOf(emails, rejected.id)
-  expect(freed.explanations).toMatchObject([{ suppression: null, further_mail: expect.stringMatching(/is sent to/) }])
+  expect(freed.explanations).toMatchObject([
+    {
+      sentence: 'Not sent: the address was suppressed: earlier mail bounced.',
+      advice: 'Send it again if it is still wanted.',
+      suppression: null,
+      further_mail: expect.stringMatching(/is sent to/),
+    },
+  ])
   expect(namesOf(freed)).toEqual(['resend'])
 })
 

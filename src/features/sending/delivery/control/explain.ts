@@ -239,9 +239,13 @@ function describe(state: State, facts: Facts): Said {
       return {
         who: 'sender',
         sentence: toSentence(
-          `Not sent: ${lastError?.replace(SUPPRESSED, nameSuppression) ?? 'the address is suppressed, or its data were erased'}`,
+          `Not sent: ${lastError?.replace(SUPPRESSED, nameSuppression(facts.suppression)) ?? 'the address is suppressed, or its data were erased'}`,
         ),
-        advice: facts.suppression ? adviseOnSuppression(facts.suppression.reason) : undefined,
+        advice: facts.suppression
+          ? adviseOnSuppression(facts.suppression.reason)
+          : SUPPRESSED.test(lastError ?? '')
+            ? CAUSES.expired.advice
+            : undefined,
       }
     case 'cancelled':
       return { who: 'nobody', sentence: toSentence(lastError ?? 'It was cancelled before it was sent') }
@@ -261,8 +265,10 @@ const SUPPRESSION_CAUSES: Readonly<Record<string, string>> = {
   manual: 'your account added it',
 }
 
-const nameSuppression = (_: string, reason: string): string =>
-  `the address is suppressed: ${(Object.hasOwn(SUPPRESSION_CAUSES, reason) ? SUPPRESSION_CAUSES[reason] : undefined) ?? reason}`
+const nameSuppression =
+  (now: Facts['suppression']) =>
+  (_: string, reason: string): string =>
+    `the address ${now ? 'is' : 'was'} suppressed: ${(Object.hasOwn(SUPPRESSION_CAUSES, reason) ? SUPPRESSION_CAUSES[reason] : undefined) ?? reason}`
 
 const SUPPRESSION_ADVICE: Readonly<Record<string, string>> = {
   [HARD_BOUNCE]: 'If the address works again, remove its suppression, then send it again.',
