@@ -12,7 +12,7 @@ export interface Column<Row> {
   /** Whether it may need more than one line; otherwise what does not fit is cut. */
   readonly isWrapped?: boolean
   readonly isNumeric?: boolean
-  /** On a phone: at the end of the first line, below it without or (default) with its header, or not at all. */
+  /** On a phone: at the end of a line, below the first without or (default) with its header, or not at all. */
   readonly phone?: 'aside' | 'bare' | 'none'
 }
 
@@ -86,29 +86,35 @@ function TwoLines<Row>({
   readonly columns: readonly Column<Row>[]
   readonly row: Row
 }) {
-  const below = others.filter(({ phone }) => phone === undefined || phone === 'bare')
+  const status = others.find(({ header, phone }) => header === 'Status' && phone !== 'none')
+  const aside = others.filter(({ phone }) => phone === 'aside')
+  const below = others.filter((column) => column !== status && (column.phone === undefined || column.phone === 'bare'))
+  // Where there is a status, it is at the end of the first line, and what else would be there is below it.
+  const end = status ? aside.filter((column) => column !== status) : []
   return (
     <>
-      <div>{first?.cell(row)}</div>
-      {others.map(
-        ({ header, cell, phone }) =>
-          phone === 'aside' && (
-            <div key={header} className="row-aside">
-              {cell(row)}
-            </div>
-          ),
-      )}
-      {below.length > 0 && (
+      <div className="row-first">{first?.cell(row)}</div>
+      {(status ? [status] : aside).map(({ header, cell }) => (
+        <div key={header} className="row-aside">
+          {cell(row)}
+        </div>
+      ))}
+      {below.length + end.length > 0 && (
         <div className="row-more">
-          {below.map(({ header, cell, phone }) => {
-            const content = cell(row)
-            return content === null || content === false || content === '' ? null : (
-              <div key={header}>
-                <span className={phone === 'bare' ? 'visually-hidden' : undefined}>{header}: </span>
-                {content}
-              </div>
-            )
-          })}
+          <div className="row-text">
+            {below.map(({ header, cell, phone, isWrapped }) => {
+              const content = cell(row)
+              return content === null || content === false || content === '' ? null : (
+                <div key={header} data-wraps={isWrapped || undefined}>
+                  <span className={phone === 'bare' ? 'visually-hidden' : undefined}>{header}: </span>
+                  {content}
+                </div>
+              )
+            })}
+          </div>
+          {end.map(({ header, cell }) => (
+            <div key={header}>{cell(row)}</div>
+          ))}
         </div>
       )}
     </>

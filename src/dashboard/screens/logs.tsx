@@ -28,7 +28,7 @@ const COLUMNS: readonly Column<Log>[] = [
   {
     header: 'Time',
     width: '10rem',
-    phone: 'bare',
+    phone: 'aside',
     cell: ({ created_at: at }) => <Time iso={at} hasSeconds />,
   },
 ]

@@ -46,7 +46,13 @@ const COLUMNS: readonly Column<OperatorQueue>[] = [
     cell: ({ account, account_id: id }) => <AccountLink id={id} name={account} isPlain />,
   },
   { header: 'Why', width: '40%', phone: 'bare', cell: ({ reason }) => <bdi title={reason}>{reason}</bdi> },
-  { header: 'Waiting', width: '6rem', isNumeric: true, cell: ({ waiting }) => waiting.toLocaleString() },
+  {
+    header: 'Waiting',
+    width: '6rem',
+    isNumeric: true,
+    phone: 'aside',
+    cell: ({ waiting }) => waiting.toLocaleString(),
+  },
   { header: 'First due', width: '8.5rem', isNumeric: true, cell: ({ first_due_at: at }) => <Time iso={at} /> },
 ]
 
