@@ -189,7 +189,7 @@ const listScreens = (): readonly Screen[] => [
   ],
   [`/templates/${ids['template']}/versions?version=1`, 'Restore this version', ['Restore this version']],
   ['/audience', '<script>', ['Create a list']],
-  [`/audience/lists/${ids['list']}`, 'bob@receiver.test', ['Delete', 'Import', 'Add a contact']],
+  [`/audience/lists/${ids['list']}`, 'bob@receiver.test', ['Import', 'Add a contact', 'Delete']],
   [`/audience/lists/${ids['list']}/contacts/bob@receiver.test`, '<script>', ['Remove from the list', 'Save']],
   [`/audience/lists/${ids['list']}/import`, 'Import'],
   ['/audience/forms', '<script>', ['Create a form']],
