@@ -79,7 +79,6 @@ const COLUMNS: readonly Column<WebhookDeliverySummary>[] = [
   {
     header: 'Time',
     width: '10.5rem',
-    isNumeric: true,
     phone: 'bare',
     cell: ({ attempted_at, created_at }) => <Time iso={attempted_at ?? created_at} hasSeconds />,
   },

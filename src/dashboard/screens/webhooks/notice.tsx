@@ -80,7 +80,8 @@ function Deactivated({ webhook }: WebhookProps) {
       action={<Activate webhook={webhook} missed={missed} />}
     >
       <Failures webhook={webhook} />
-      {count > 0 && `${formatCount(count, 'event')} ${count === 1 ? 'was' : 'were'} not delivered. `}
+      {count > 0 &&
+        `${formatCount(count, 'event')} ${count === 1 ? 'was' : 'were'} not delivered, with those since it was deactivated. `}
       Repair your server, send it a test event, then activate the webhook.
     </Notice>
   )
