@@ -29,7 +29,6 @@ export default function ApiKeyScreen() {
       title={key?.name ?? 'API key'}
       back={{ label: 'API keys', target: { to: '/keys' } }}
       status={key && <KeyStatus apiKey={key} />}
-      action={key && <DeleteKey apiKey={key} />}
     >
       {reason !== undefined ? (
         <Notice>{reason}</Notice>
@@ -75,6 +74,11 @@ const KeyDetails = ({ apiKey: key }: KeyProps) => (
         run={(body: UpdateApiKeyRequest) => api.apiKeys.update(key.id, body)}
       />
     </Section>
+    <Section
+      title="Delete"
+      description="Requests with this key fail immediately."
+      action={<DeleteKey apiKey={key} />}
+    />
   </Stack>
 )
 
