@@ -93,7 +93,7 @@ test.each<[Partial<RecipientExplanation>, EmailEvent[], line: string]>([
   [
     { state: 'bounced', sentence: 'Expired: the mailbox is full.', at: AT },
     [],
-    `Expired at ${formatTime(AT)}: the mailbox is full.`,
+    `Bounced, expired at ${formatTime(AT)}: the mailbox is full.`,
   ],
 ])('the headline of %j has the time', (outcome, events, line) => {
   expect(

@@ -183,7 +183,8 @@ function ResendDialog({ email, onClose }: EmailActionsProps & { onClose(): void 
       onDone={({ data }) => navigate({ to: '/emails/$id', params: { id: data.id } })}
       onClose={onClose}
     >
-      A new email with the same sender, subject and content is sent. It counts like any other.
+      A new email with the same sender, subject and content is sent to{' '}
+      <bdi>{addresses.length === 1 ? addresses[0] : 'the recipients below'}</bdi>. It counts like any other.
     </ConfirmDialog>
   )
 }

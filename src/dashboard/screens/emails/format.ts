@@ -25,7 +25,7 @@ export function toHeadline(email: Email, { state, sentence, next_at: next, at, s
   // Without the address in brackets.
   const host = server?.split(' [')[0]
   return sentence
-    .replace(/^Expired:/, `Expired at ${formatTime(at)}:`)
+    .replace(/^Expired:/, `Bounced, expired at ${formatTime(at)}:`)
     .replace(
       /^The receiving server accepted it\b/,
       (said) => `${host ? `Accepted by ${host}` : said}, ${formatTime(at)}${describeDelay(email, at)}`,

@@ -166,7 +166,7 @@ test.each<[situation: string, Given, state: string, said: RegExp]>([
       ['deferred', FULL],
     ),
     'bounced, sender',
-    /^Expired: the mailbox is full\. \(Send it a/,
+    /^Expired: the mailbox is full\. \(The recipient must make space in the mailbox\. Then send it again/,
   ],
   ['was ended by the operator', ended('Ended by the operator: Oops'), 'bounced, sender', /^Ended by .*\. \(Send it a/],
   [

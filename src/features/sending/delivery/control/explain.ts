@@ -223,8 +223,11 @@ function describe(state: State, facts: Facts): Said {
       if (bounceCategory === 'expired' && lastError !== null) {
         const data = findRefusal(facts, 'deferred')
         const isKnown = EXPIRED.test(lastError) && data.bounce_category != null
-        const sentence = isKnown ? `Expired: ${describeCause(findCause(data), data)}.` : toSentence(lastError)
-        return { who: 'sender', sentence, advice: CAUSES.expired.advice }
+        const found = isKnown ? findCause(data) : CAUSES.expired
+        const sentence = isKnown ? `Expired: ${describeCause(found, data)}.` : toSentence(lastError)
+        // Before that it would expire again.
+        const send = found.who === 'recipient' && found.advice ? `${found.advice} Then send` : 'Send'
+        return { who: 'sender', sentence, advice: `${send} it again if it is still wanted.` }
       }
       const data = { bounce_category: bounceCategory, ...findRefusal(facts, 'bounced') }
       const found = findCause(data)
