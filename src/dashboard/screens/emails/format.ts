@@ -20,7 +20,7 @@ export const toShownTime = (email: Pick<EmailSummary, 'state' | 'scheduled_at' |
 /** What happened to the only recipient of an email, in a line. */
 export function toHeadline(email: Email, { state, sentence, next_at: next, at, server }: RecipientExplanation): string {
   if (state === 'scheduled' && next !== null) return `Will be sent ${formatTime(next)}`
-  if (state === 'complained') return 'The recipient reported it as spam.'
+  if (state === 'complained') return 'The recipient got it and reported it as spam.'
   if (at === null) return sentence
   // Without the address in brackets.
   const host = server?.split(' [')[0]
@@ -80,9 +80,9 @@ export const isBestSentAgain = ({ actions, explanations, recipients, sandbox }: 
       (state === 'bounced' && !DEAD.includes(recipients[index]?.bounce_category)),
   )
 
-/** Of a suppressed address to which the email was not sent; that of a complaint is better left. */
+/** Of a suppressed address whose advice is to remove the suppression; otherwise that is in the menu. */
 export const isBestFreed = ({ state, suppression }: RecipientExplanation): boolean =>
-  state === 'rejected' && suppression !== null && suppression.reason !== 'complaint'
+  suppression !== null && (state === 'rejected' || state === 'complained')
 
 const MARKS: Readonly<Record<DialogueLine['from'], string>> = { client: '>', server: '<', note: '*' }
 

@@ -114,7 +114,7 @@ test.each<[situation: string, Given, state: string, said: RegExp]>([
     'complained, while another opened it',
     sent(['complained'], ['opened', {}, 'other@receiver.test']),
     'complained, sender',
-    /, and the recipient reported it as spam\. \(Send only/,
+    /, and the recipient reported it as spam\. \(Ask whether .* before you send it\.\)$/,
   ],
   ['complained, then opened it', sent(['complained'], ['opened']), 'complained, sender', /reported it as spam\./],
   ['was simulated', { ...sent(), ...IN_SANDBOX }, 'sent, nobody', /^The simulator accepted it, and nothing left/],

@@ -289,14 +289,17 @@ const REACTIONS: ReadonlyMap<string, string> = new Map([
   ['complained', ', and the recipient reported it as spam'],
 ])
 
-function describeAccepted({ isSandbox, events }: Facts): Said {
+function describeAccepted({ isSandbox, events, suppression }: Facts): Said {
   const isRelayed = events.some((event) => event.type === 'delivered' && parseData(event).relay)
   const server = isRelayed ? 'The smarthost of this service' : 'The receiving server'
   const accepted = isSandbox ? 'The simulator accepted it, and nothing left this machine' : `${server} accepted it`
   const reactions = events.map(({ type }) => type).filter((type) => REACTIONS.has(type))
   const reaction = reactions.includes('complained') ? 'complained' : (reactions.at(-1) ?? '')
   const sentence = `${accepted}${REACTIONS.get(reaction) ?? ''}.`
-  if (reaction === 'complained') return { who: 'sender', sentence, advice: 'Send only what the recipient asked for.' }
+  if (reaction === 'complained') {
+    const advice = `Ask whether the recipient wants further mail${suppression ? ', then remove the suppression' : ' before you send it'}.`
+    return { who: 'sender', sentence, advice }
+  }
   return isSandbox || reaction !== '' ? { who: 'nobody', sentence } : { who: 'nobody', sentence, advice: NOT_SEEN }
 }
 
