@@ -88,7 +88,7 @@ test.each<[Partial<RecipientExplanation>, EmailEvent[], line: string]>([
   [
     { state: 'sent', sentence: 'The receiving server accepted it.', at: AT, server: 'mx.a.test [192.0.2.1]' },
     [deferredAt],
-    `Accepted by mx.a.test, ${formatTime(AT)}, 8 min late: greylisted.`,
+    `Accepted by mx.a.test, ${formatTime(AT)}, 8 min late: its server delays new senders (greylisting).`,
   ],
   [
     { state: 'bounced', sentence: 'Expired: the mailbox is full.', at: AT },

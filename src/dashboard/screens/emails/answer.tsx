@@ -136,10 +136,10 @@ const Folded = ({ facts }: { readonly facts: FactList }) =>
   )
 
 const Unseen = ({ email, outcome }: OutcomeProps) => (
-  <details className="event-details">
+  <details className="event-details" open>
     <summary>Recipient does not see it?</summary>
     <p>
-      Look into the spam folder and the filters of the mailbox. The mail provider finds it by its Message-ID, time,
+      It is in the mailbox or its spam folder, or a filter moved it. The mail provider finds it by its Message-ID, time,
       server and reply. <Copy value={toEvidence(email, outcome)} what="what the mail provider needs" />
     </p>
   </details>

@@ -51,7 +51,7 @@ function describeDelay({ events }: Email, deliveredAt: string): string {
   if (minutes < MIN_DELAY_MINUTES) return ''
   const { rule, smtp_response: reply } = toEventData(first)
   const late = minutes < 120 ? `${minutes} min` : `${Math.round(minutes / 60)} h`
-  return `, ${late} late${/greylist/i.test(`${rule} ${reply}`) ? ': greylisted' : ''}`
+  return `, ${late} late${/greylist/i.test(`${rule} ${reply}`) ? ': its server delays new senders (greylisting)' : ''}`
 }
 
 /** What to do about a recipient, and until when nobody need do anything. */

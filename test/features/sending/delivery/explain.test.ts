@@ -135,13 +135,13 @@ test.each<[situation: string, Given, state: string, said: RegExp]>([
     'bounced and was suppressed',
     bounced({ bounce_category: 'inactive_mailbox', suppressed: true }),
     'bounced, sender',
-    /^Not accepted: .* any more\. \(Stop sending to it\.\)$/,
+    /^Not accepted: .* any more\. \(Ask the recipient for another address\.\)$/,
   ],
   [
     'bounced for want of a mailbox',
     bounced({ bounce_category: 'invalid_recipient', smtp_response: '550 5.1.1 Unknown' }),
     'bounced, sender',
-    /^Not accepted: there is no such mailbox\. \(Correct/,
+    /^Not accepted: there is no such mailbox\. \(Ask the recipient/,
   ],
   [
     'bounced without events',

@@ -28,9 +28,9 @@ const CAUSES: Readonly<Record<BounceCategory, Cause>> = {
   invalid_recipient: cause(
     'sender',
     'the address does not exist, or its domain accepts no mail',
-    'Correct the address, or stop sending to it.',
+    'Ask the recipient for the right address, or stop sending to it.',
   ),
-  inactive_mailbox: cause('sender', 'the mailbox accepts no mail any more', 'Stop sending to it.'),
+  inactive_mailbox: cause('sender', 'the mailbox accepts no mail any more', 'Ask the recipient for another address.'),
   mailbox_full: cause('recipient', 'the mailbox is full', 'The recipient must make space in the mailbox.'),
   spam_content: cause(
     'sender',
@@ -85,7 +85,7 @@ const GREYLISTING_RULES = /greylisting|^try-later$/
 const UNKNOWN_DOMAIN = cause(
   'sender',
   'the domain of the address does not exist',
-  'Correct the address: it is probably a typing error.',
+  'Correct the address with the recipient: it is probably a typing error.',
 )
 const UNKNOWN_DOMAIN_RULES = /^(?:unknown-domain|X\.1\.2)$/
 const NO_MAILBOX = cause('sender', 'there is no such mailbox', CAUSES.invalid_recipient.advice)
@@ -275,8 +275,8 @@ const nameSuppression =
 
 const SUPPRESSION_ADVICE: Readonly<Record<string, string>> = {
   [HARD_BOUNCE]: 'If the address works again, remove its suppression, then send it again.',
-  [COMPLAINT]: 'The recipient reported earlier mail as spam. Remove the suppression only if they ask for your mail.',
-  [UNSUBSCRIBE]: 'The recipient unsubscribed. They still get mail that is marked as transactional.',
+  [COMPLAINT]: 'Ask whether the recipient wants further mail, then remove the suppression and send it again.',
+  [UNSUBSCRIBE]: 'The recipient still gets mail that is marked as transactional.',
 }
 
 const adviseOnSuppression = (reason: string): string =>
