@@ -67,6 +67,10 @@ const describe = ({ display_names: [name, ...others] }: Person) =>
 
 const isStoppedInPart = ({ can_receive: isReached, suppressions }: Person) => isReached && suppressions.length > 0
 
+/** Whether the last email did not arrive, although nothing stops mail. */
+const isUnreached = ({ recent_emails: [last] }: Person) =>
+  last?.recipient_state === 'bounced' || last?.recipient_state === 'deferred'
+
 const Answer = ({ person }: { readonly person: Person }) =>
   person.erasure ? (
     <StatusLabel tone="neutral">{person.erasure.state === 'running' ? 'Is being erased' : 'Erased'}</StatusLabel>
@@ -74,6 +78,10 @@ const Answer = ({ person }: { readonly person: Person }) =>
     <StatusLabel tone="bad">Gets no mail</StatusLabel>
   ) : isStoppedInPart(person) ? (
     <StatusLabel tone="warning">Gets some mail</StatusLabel>
+  ) : isUnreached(person) ? (
+    <StatusLabel tone="warning">
+      Not suppressed; last email {toStatusWord(person.recent_emails[0]?.recipient_state ?? '').toLowerCase()}
+    </StatusLabel>
   ) : person.emails.total > 0 || person.lists?.length ? (
     <StatusLabel tone="good">May get mail</StatusLabel>
   ) : null
