@@ -117,6 +117,10 @@ describeInBrowser('the dashboard', (open, browser) => {
     await page.waitForURL(/\/app\/emails\?q=bbo/)
     await page.getByRole('heading', { name: 'No mail to bbo@receiver.test since' }).waitFor()
     await page.locator('main').getByRole('link', { name: 'bob@receiver.test' }).waitFor()
+    await page.getByText('Check the spelling.').waitFor()
+    // Of a name and a surname with a typing error, those with the name.
+    await show(page, '/app/emails?q=bob+brwon')
+    await page.locator('main').getByRole('link', { name: 'bob@receiver.test' }).waitFor()
   })
 
   test('without scripts is one sentence and the links that work', async () => {

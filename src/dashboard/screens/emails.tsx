@@ -107,7 +107,7 @@ function NotFound({ q, list }: { readonly q: string; readonly list: List<EmailSu
   return (
     <EmptyState
       title={q.includes('@') ? `No mail to ${q}${since}` : `No mail with “${q}”${since}`}
-      text={people.length > 0 ? undefined : 'It was never sent from this account, or is older than what is stored.'}
+      text="It was never sent from this account, or is older than what is stored. Check the spelling."
     >
       <Closest people={people} />
       {found?.people.map(({ address }) => (

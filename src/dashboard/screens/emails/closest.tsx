@@ -8,10 +8,10 @@ import { formatDay } from '../../parts/time.tsx'
 /** What a search finds, the addresses like it, and since when mail is stored, as the end of a sentence. */
 export function useClosest(q: string) {
   const { data: found, isLoading } = useData(read.search.search({ q }))
-  const [local = ''] = q.split('@')
+  const [start = ''] = q.split(/[@\s]/)
   const isUnknown = found?.closest.length === 0 && found.people.length === 0
-  const similar = useData(read.search.search({ q: local }), {
-    enabled: isUnknown && q.includes('@') && local.length > 1,
+  const similar = useData(read.search.search({ q: start }), {
+    enabled: isUnknown && start !== q && start.length > 1,
   })
   const people = [
     ...new Set([...(found?.closest ?? []), ...(similar.data?.people.map(({ address }) => address) ?? [])]),
