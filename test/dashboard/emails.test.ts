@@ -1,4 +1,5 @@
 import { expect, test } from 'bun:test'
+import { statusCode } from '#features/sending/queue/status.ts'
 import { createDomain } from '#features/setup/domains/domains.ts'
 import { createTestApi, type TestApi } from '#test/support/api.ts'
 import { eventually } from '#test/support/browser.ts'
@@ -7,6 +8,7 @@ import { CAPTURE_OPTIONS, createTestUser } from '#test/support/users.ts'
 
 const ADA = 'ada@people.test'
 const VIEWER = 'vera@people.test'
+const SUPPORT = 'sue@people.test'
 const FROM = 'ada@sender.test'
 
 async function createService(): Promise<TestApi> {
@@ -241,6 +243,34 @@ describeInBrowser('the emails in the dashboard', (open) => {
     await page.locator('[data-sentence]', { hasText: 'It was cancelled' }).waitFor()
     // The viewer sees it live.
     await viewer.page.locator('[data-sentence]', { hasText: 'It was cancelled' }).waitFor()
+  })
+
+  test('that were suppressed say what comes next, also to support, and the person is not green', async () => {
+    await using service = await createService()
+    const { app, actor, api } = service
+    await createTestUser(app, actor, SUPPORT, 'support')
+    await api('POST', '/v1/suppressions', { email_address: 'bob@gmail.com', reason: 'complaint' })
+    const id = await send(service)
+    await using support = await open(service, SUPPORT)
+    await support.goTo(`/emails/${id}`)
+    await support.page.locator('[data-sentence]', { hasText: 'the address is suppressed' }).waitFor()
+    await support.page.getByRole('button', { name: 'Remove suppression: bob@gmail.com' }).click()
+    await support.page.getByRole('dialog').getByRole('button', { name: 'Remove suppression' }).click()
+    await support.page.getByText('bob@gmail.com may get mail again.').waitFor()
+    await support.page.locator('[data-sentence]', { hasText: 'the address was suppressed' }).waitFor()
+    await support.page.getByText('Ask a developer to send it again.').waitFor()
+
+    await using owner = await open(service, ADA)
+    const { page, goTo } = owner
+    await goTo(`/emails/${id}`)
+    await page.getByRole('button', { name: 'Send again' }).click()
+    await page.getByRole('dialog').getByText('bob@gmail.com', { exact: true }).waitFor()
+    expect(await page.getByText('Remove the suppression first').count()).toBe(0)
+    expect(await page.getByText('Ask a developer').count()).toBe(0)
+    await page.keyboard.press('Escape')
+    app.db.run('UPDATE recipients SET status = ?', [statusCode('bounced')])
+    await goTo('/people/bob@gmail.com')
+    await page.getByText('Not suppressed; last email bounced').waitFor()
   })
 
   test('that change while they are read for the first time are read again', async () => {

@@ -6,6 +6,7 @@ import type { Email, EmailAction, ResendEmailRequest, UpdateEmailRequest } from 
 import { newIdempotencyKey } from '#client/client.ts'
 import { api } from '../../api/client.ts'
 import { useChange } from '../../api/data.ts'
+import { useAllowed } from '../../api/session.tsx'
 import { ActionButton } from '../../parts/buttons.tsx'
 import { ConfirmButton, ConfirmDialog, DialogButton } from '../../parts/dialog.tsx'
 import type { Input, Values } from '../../parts/fields.ts'
@@ -29,6 +30,9 @@ export function EmailActions({ email, children }: EmailActionsProps & { readonly
   const say = useSay()
   const retry = useChange(() => api.emails.retry(id), 'emails', 'people')
   const can = (wanted: EmailAction['name']) => email.actions.some(({ name }) => name === wanted)
+  const isRefused = useAllowed(BUTTON.needs) !== undefined
+  const isRetried = can('retry') || can('retry_dead_letter')
+  const asked = isBestSentAgain(email) ? 'send it again' : isRetried ? 'retry it' : can('cancel') && 'change it'
   return (
     <Group gap="xs">
       {email.sandbox && email.state === 'captured' && (
@@ -101,6 +105,7 @@ export function EmailActions({ email, children }: EmailActionsProps & { readonly
           None of its recipients will get it. This cannot be undone.
         </ConfirmButton>
       )}
+      {isRefused && asked && <span className="dimmed">Ask a developer to {asked}.</span>}
       <FormError error={retry.error} />
     </Group>
   )
@@ -204,7 +209,7 @@ function Warnings({ email, to }: EmailActionsProps & Values) {
   const isChosen = ({ address }: { readonly address: string }): boolean => !Array.isArray(to) || to.includes(address)
   const mayHaveIt = email.recipients.filter((one) => one.status === 'uncertain' && isChosen(one))
   const haveIt = email.explanations.filter((one) => one.state === 'sent' && isChosen(one))
-  const suppressed = email.recipients.filter((one) => one.status === 'rejected' && isChosen(one))
+  const suppressed = email.explanations.filter((one) => one.state === 'rejected' && one.suppression && isChosen(one))
   return (
     <>
       {mayHaveIt.length > 0 && (
