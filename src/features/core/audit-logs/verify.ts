@@ -6,15 +6,7 @@ import type { Database } from 'bun:sqlite'
 import { prepareStatements } from '#platform/db/open.ts'
 import { formatUuid } from '#platform/ids.ts'
 import type { Millis } from '#platform/time/clock.ts'
-import {
-  computeDigest,
-  computeHash,
-  ERASED,
-  GENESIS_HASH,
-  type PermanentFields,
-  type PersonalFields,
-  readChainEnds,
-} from './chain.ts'
+import * as chain from './chain.ts'
 
 export interface BrokenEntry {
   /** Position in the log. */
@@ -43,7 +35,7 @@ export interface AuditVerification {
   readonly hasExpected: boolean | null
 }
 
-interface Row extends PermanentFields, PersonalFields {
+interface Row extends chain.PermanentFields, chain.PersonalFields {
   readonly salt: Uint8Array | null
   readonly digest: Uint8Array
   readonly hash: Uint8Array
@@ -74,10 +66,10 @@ export function verifyAuditLog(db: Database, expected?: string): AuditVerificati
     brokenCount++
     if (broken.length < MAX_REPORTED) broken.push(entry)
   }
-  const ends = readChainEnds(db)
+  const ends = chain.readChainEnds(db)
   if (!ends)
     report({ id: 0, uuid: null, createdAt: null, reason: 'the record of where the chain begins and ends is missing' })
-  const anchorHash = ends?.anchorHash ?? GENESIS_HASH
+  const anchorHash = ends?.anchorHash ?? chain.GENESIS_HASH
   let last: { id: number; hash: Uint8Array } = { id: ends?.anchorId ?? 0, hash: new Uint8Array(anchorHash) }
   let hasExpected = expectedHash === last.hash.toHex() && last.id > 0
   let entries = 0
@@ -124,9 +116,10 @@ function findProblem(row: Row, last: { id: number; hash: Uint8Array }, headId: n
   const { salt, digest, hash } = row
   if (row.id <= last.id) return `precedes the beginning of the chain, entry ${last.id}`
   if (row.id > headId) return 'was inserted after the end of the chain'
-  const isErased = Buffer.from(row.actorId).toString() === ERASED && !row.ipAddress && !row.resourceId && !row.metadata
-  const isDigestRight = salt ? isSameBytes(digest, computeDigest(salt, row)) : isErased
-  const isHashRight = isSameBytes(hash, computeHash(last.hash, row, digest))
+  const isErased =
+    Buffer.from(row.actorId).toString() === chain.ERASED && !row.ipAddress && !row.resourceId && !row.metadata
+  const isDigestRight = salt ? isSameBytes(digest, chain.computeDigest(salt, row)) : isErased
+  const isHashRight = isSameBytes(hash, chain.computeHash(last.hash, row, digest))
   if (isDigestRight && isHashRight) return undefined
   if (!isHashRight && isDigestRight && row.id !== last.id + 1)
     return `does not follow the previous entry, ${last.id}: entries between them are missing, or its number was changed`

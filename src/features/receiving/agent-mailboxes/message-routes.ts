@@ -33,16 +33,7 @@ import {
   searchMessages,
   setLabels,
 } from './messages.ts'
-import {
-  LabelChange,
-  LinkedAttachment,
-  ListedMessage,
-  MessageQuery,
-  MessageRecord,
-  SearchQuery,
-  toListedMessagesWire,
-  toMessageWire,
-} from './model.ts'
+import * as model from './model.ts'
 
 /** OpenAPI tag of /v1/agent-mailboxes. */
 export const tags = ['Agent mailboxes']
@@ -70,15 +61,15 @@ export const messageRoutes = (app: App) =>
         const range = parseRowRange(query)
         const { messages, total } = listMessages(app.db, mailbox, query.status ?? 'all', range)
         return pageBody(
-          await toListedMessagesWire(app, messages, mailbox),
+          await model.toListedMessagesWire(app, messages, mailbox),
           { ...range, total },
           timeKey(messages, ({ createdAt }) => createdAt),
         )
       },
       {
         params: MailboxParams,
-        query: MessageQuery,
-        response: PageBody(ListedMessage),
+        query: model.MessageQuery,
+        response: PageBody(model.ListedMessage),
         detail: describeRoute(
           'List the messages of a mailbox',
           requires('mailboxes:read'),
@@ -92,12 +83,12 @@ export const messageRoutes = (app: App) =>
         const mailbox = getMailbox(app.db, actor.accountId, params.id)
         const range = parseRowRange(query)
         const { messages, total } = searchMessages(app.db, mailbox, query.q ?? '', range)
-        return pageBody(await toListedMessagesWire(app, messages, mailbox), { ...range, total })
+        return pageBody(await model.toListedMessagesWire(app, messages, mailbox), { ...range, total })
       },
       {
         params: MailboxParams,
-        query: SearchQuery,
-        response: PageBody(ListedMessage),
+        query: model.SearchQuery,
+        response: PageBody(model.ListedMessage),
         detail: describeRoute(
           'Search the messages of a mailbox',
           requires('mailboxes:read'),
@@ -109,11 +100,11 @@ export const messageRoutes = (app: App) =>
       '/:id/messages/:mid',
       ({ actor, params }) => {
         const { mailbox, message } = getRequested(app, actor, params)
-        return dataBody(toMessageWire(app, message, mailbox))
+        return dataBody(model.toMessageWire(app, message, mailbox))
       },
       {
         params: MessageParams,
-        response: DataBody(MessageRecord),
+        response: DataBody(model.MessageRecord),
         detail: describeRoute(
           'Get a message',
           requires('mailboxes:read'),
@@ -145,12 +136,12 @@ export const messageRoutes = (app: App) =>
       '/:id/messages/:mid/labels',
       async ({ actor, params, body }) => {
         const message = await setLabels(app, actor, params.id, params.mid, body.labels)
-        return dataBody(toMessageWire(app, message, getMailbox(app.db, actor.accountId, params.id)))
+        return dataBody(model.toMessageWire(app, message, getMailbox(app.db, actor.accountId, params.id)))
       },
       {
         params: MessageParams,
-        body: LabelChange,
-        response: DataBody(MessageRecord),
+        body: model.LabelChange,
+        response: DataBody(model.MessageRecord),
         detail: describeRoute(
           'Label a message',
           requires('mailboxes:write', 'mailboxes:read'),
@@ -171,7 +162,7 @@ export const messageRoutes = (app: App) =>
       {
         params: MessageParams,
         query: RowRangeQuery,
-        response: PageBody(LinkedAttachment),
+        response: PageBody(model.LinkedAttachment),
         detail: describeRoute(
           'List the attachments of a message',
           requires('mailboxes:read'),

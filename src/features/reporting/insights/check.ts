@@ -1,14 +1,15 @@
 /**
  * @module Validates a model's report against the stats that the model was given. A finding stays only if it cites stats
  * by name with their values (rounding aside), if every number in its text is a cited stat, a guideline or the period,
- * and if its text is plain (text-check.ts): no address, unknown host, link or markup. Never edits a text.
+ * and if its text is plain: no address, unknown host, link or markup. Never edits a text. A correct number does not make
+ * its sentence true.
  */
 import { type Static, Type } from '@sinclair/typebox'
 import { Value } from '@sinclair/typebox/value'
 import { StrictObject } from '#platform/http/schemas.ts'
 import { readMember } from '#platform/net/llm.ts'
 import { AREAS, type GroundedFinding, isCritical, MAX_FINDINGS, SEVERITIES } from './findings.ts'
-import { createTextCheck, isSameNumber, type TextCheck, toPlainText } from './text-check.ts'
+import { GUIDELINES } from './stats.ts'
 
 export interface CheckedAnswer {
   /** Undefined if the model's summary failed the check. */
@@ -95,3 +96,65 @@ const selectMetrics = (
   isWanted: (name: string) => boolean,
 ): Map<string, number> =>
   new Map([...metrics].filter(([name]) => !/^(?:guideline|period)\./.test(name) && isWanted(name)))
+
+/** @param figures the stats, by name, that the text may contain */
+type TextCheck = (text: string, figures: ReadonlyMap<string, number>) => boolean
+
+/** Text on one line, without invisible characters. */
+const toPlainText = (text: string): string =>
+  text
+    .toWellFormed()
+    .normalize('NFKC')
+    .replace(/[\p{Z}\s]+/gu, ' ')
+    .replace(/\p{C}/gu, '')
+    .trim()
+
+const NUMBER = /\d+(?:,\d{3})+(?:\.\d+)?|\d+(?:\.\d+)?/g
+// Some programs treat an ideographic full stop as a dot.
+const HOST = /[\p{L}\p{N}_-][.\u3002]\p{L}{2}|\s\.\p{L}/u
+const MARKUP = /[<>@`|\\[\]{}]|:\/\/|\bwww\.|\b(?:javascript|data|mailto|vbscript|file|https?):/i
+
+/** @param metrics all stats; a text may contain their names */
+function createTextCheck(metrics: ReadonlyMap<string, number>): TextCheck {
+  const names = buildNamePattern(metrics)
+  const common = [...Object.values(GUIDELINES), metrics.get('period.days') ?? 0, metrics.get('period.weeks') ?? 0]
+  return (text, figures) => {
+    // Names are replaced by a character that neither joins nor ends a number.
+    const rest = text.replace(names, ' \u2022 ')
+    if (MARKUP.test(rest) || HOST.test(rest)) return false
+    const values = [...figures.values(), ...common]
+    return [...rest.matchAll(NUMBER)].every(([number]) =>
+      values.some((value) => isSameNumber(number.replaceAll(',', ''), value)),
+    )
+  }
+}
+
+/** A pattern of the names of stats and their groups: `total.sent`, `gmail.com`, `stream 2`, `week_1`. */
+function buildNamePattern(metrics: ReadonlyMap<string, number>): RegExp {
+  const names = new Set<string>()
+  for (const metric of metrics.keys()) {
+    const group = metric.slice(0, metric.lastIndexOf('.'))
+    for (const name of [metric, group, group.replace(/^recipients\./, '')]) {
+      if (/[\d.]/.test(name)) names.add(name).add(name.replaceAll('_', ' '))
+    }
+  }
+  const longestFirst = [...names].sort((a, b) => b.length - a.length)
+  return new RegExp(
+    `(?<![\\p{L}\\p{N}.@_-])(?:${longestFirst.map(RegExp.escape).join('|')})(?![\\p{L}\\p{N}_-]|\\.\\p{L})`,
+    'giu',
+  )
+}
+
+/**
+ * Whether a written number equals a value, or the value rounded to as many decimals as are written. Integer values must
+ * match exactly; other values below 10 must be written with at least one decimal.
+ */
+export function isSameNumber(written: string, figure: number): boolean {
+  const value = Number(written)
+  if (!Number.isFinite(value)) return false
+  if (value === figure) return true
+  if (Number.isInteger(figure)) return false
+  const decimals = written.includes('.') ? written.length - written.indexOf('.') - 1 : 0
+  if (decimals === 0 && Math.abs(figure) < 10) return false
+  return Math.abs(value - figure) <= 0.5 / 10 ** decimals + 1e-9
+}

@@ -1,27 +1,62 @@
-/** @module Routes of /v1/logs. */
+/** @module /v1/logs: routes and wire form. */
 import { type Static, Type } from '@sinclair/typebox'
 import { Elysia } from 'elysia'
 import type { App } from '#features/core/app/app.ts'
 import { authenticated, describeWith } from '#features/core/app/http.ts'
 import { invalid, notFound } from '#platform/errors.ts'
 import { dateFields, parseDateRange } from '#platform/http/date-filter.ts'
-import { dataBody, pageById } from '#platform/http/envelope.ts'
+import { dataBody, isoTime, pageById } from '#platform/http/envelope.ts'
 import { yieldFairly } from '#platform/http/request-context.ts'
 import { errorResponses } from '#platform/http/route-errors.ts'
-import { DataBody, Filter, PAGE_FIELDS, PageBody, parsePage, StringEnum, Text } from '#platform/http/schemas.ts'
-import { RequestLogRecord, toRequestLogWire } from './model.ts'
-import { findLogEntry, type LogFilter, listLogEntries } from './read.ts'
-import { getRequestLog, kinds, REQUEST_KINDS } from './request-log.ts'
+import * as S from '#platform/http/schemas.ts'
+import { toWire } from '#platform/http/wire.ts'
+import { findLogEntry, type LogFilter, listLogEntries, type StoredLogEntry } from './read.ts'
+import { getRequestLog, kinds, REQUEST_KINDS, toLogTime } from './request-log.ts'
+
+const RequestLogRecord = Type.Object({
+  id: S.Text('Id of the entry.'),
+  kind: S.StringEnum(REQUEST_KINDS, {
+    description: 'The interface: `api` is /v1, `smtp` submission, `mcp` what a tool requested, others are drop-ins.',
+  }),
+  method: S.Text('HTTP method; for SMTP the command: AUTH for a failed login, DATA for a message.'),
+  path: S.TextOrNull('Path without the query; null for SMTP.'),
+  status: S.Count('HTTP status, or code of the SMTP reply.'),
+  error_code: S.TextOrNull('Code of the error; null if there was none.'),
+  error_message: S.TextOrNull('Sentence of the error; with problems in several fields, each of them.'),
+  duration_ms: S.Count('Time until the response, in milliseconds.'),
+  actor_type: S.StringEnum(['api_key', 'user'], { description: 'api_key or user.' }),
+  actor_id: S.Text('Id of the API key or user.'),
+  actor_name: S.TextOrNull('Name of the API key or user; null if it exists no more.'),
+  ip_address: S.TextOrNull('Address of the client.'),
+  user_agent: S.TextOrNull('User-Agent of the client; for SMTP the name in EHLO.'),
+  request_id: S.TextOrNull('The X-Request-Id of the response; null for SMTP.'),
+  email_id: S.UuidOrNull('Id of the email that the request created or changed; of several, the first.'),
+  body: S.Nullable(Type.Unknown(), {
+    description:
+      'Of a refused request: the shape of its body with short values of fields such as to, from and template_id; never contents, data of templates or secrets.',
+  }),
+  created_at: S.Timestamp({ description: 'When the request ended.' }),
+})
+type RequestLogRecord = Static<typeof RequestLogRecord>
+
+const toRequestLogWire = (entry: StoredLogEntry): RequestLogRecord =>
+  toWire(RequestLogRecord, entry, {
+    id: String(entry.id),
+    kind: kinds.nameOf(entry.kind),
+    actor_type: entry.isKey === 1 ? 'api_key' : 'user',
+    body: entry.body === null ? null : JSON.parse(entry.body),
+    created_at: isoTime(toLogTime(entry.id)),
+  })
 
 const RequestLogQuery = Type.Object({
-  ...PAGE_FIELDS,
-  kind: Type.Optional(StringEnum(REQUEST_KINDS, { description: 'Only requests by this interface.' })),
-  status: Filter('Only this status, such as 422, or class: 2xx, 3xx, 4xx or 5xx.'),
-  method: Filter('Only this method, such as POST.'),
-  path: Filter('Only paths that begin so, such as /v1/emails.'),
-  actor_id: Filter('Only requests by this API key or user.'),
-  request_id: Filter('Only the request with this X-Request-Id, which error responses have as request_id.'),
-  q: Filter('Only requests with this text in path, error code or error message.'),
+  ...S.PAGE_FIELDS,
+  kind: Type.Optional(S.StringEnum(REQUEST_KINDS, { description: 'Only requests by this interface.' })),
+  status: S.Filter('Only this status, such as 422, or class: 2xx, 3xx, 4xx or 5xx.'),
+  method: S.Filter('Only this method, such as POST.'),
+  path: S.Filter('Only paths that begin so, such as /v1/emails.'),
+  actor_id: S.Filter('Only requests by this API key or user.'),
+  request_id: S.Filter('Only the request with this X-Request-Id, which error responses have as request_id.'),
+  q: S.Filter('Only requests with this text in path, error code or error message.'),
   ...dateFields('requests that ended'),
 })
 
@@ -52,7 +87,7 @@ export const requestLogRoutes = (app: App) =>
     .get(
       '/',
       async ({ actor, query, request }) => {
-        const page = parsePage(query)
+        const page = S.parsePage(query)
         const filter = toLogFilter(query)
         // So that who has just got an error finds it.
         await getRequestLog(app).flush()
@@ -61,7 +96,7 @@ export const requestLogRoutes = (app: App) =>
       },
       {
         query: RequestLogQuery,
-        response: PageBody(RequestLogRecord),
+        response: S.PageBody(RequestLogRecord),
         detail: describe(
           'List requests',
           'Requests to the API, by SMTP, MCP and the drop-in interfaces, newest first: writes, refusals, and reads by API key; not what people read in the dashboard. With filters, `total` counts the rows up to this page and one more if there is one.',
@@ -79,8 +114,8 @@ export const requestLogRoutes = (app: App) =>
         return dataBody(toRequestLogWire(entry))
       },
       {
-        params: Type.Object({ id: Text('Id of the entry.') }),
-        response: DataBody(RequestLogRecord),
+        params: Type.Object({ id: S.Text('Id of the entry.') }),
+        response: S.DataBody(RequestLogRecord),
         detail: describe(
           'Get a request',
           undefined,

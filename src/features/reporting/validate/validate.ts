@@ -5,10 +5,12 @@
 import type { Actor, App } from '#features/core/app/app.ts'
 import { tooManyRequests } from '#platform/errors.ts'
 import { createRateLimiter } from '#platform/http/rate-limit.ts'
+import { Slots } from '#platform/queue/slots.ts'
+import type { Clock } from '#platform/time/clock.ts'
 import { type MailboxResult, parseMailbox } from '#protocols/address/parse.ts'
+import { resolveMailHosts } from '#protocols/dns/mail-route.ts'
 import type { Resolver } from '#protocols/dns/resolver.ts'
 import { isDisposable, isFreeProvider, isRole } from './lists.ts'
-import { createMailDomainChecker } from './mail-domains.ts'
 import type { ValidationResult } from './model.ts'
 
 /**
@@ -69,3 +71,84 @@ function parseBareAddress(text: string): MailboxResult {
   }
   return mailbox
 }
+
+interface MailDomainResult {
+  /** `unknown`: DNS did not answer, so whether the domain accepts mail is not known. */
+  readonly acceptsMail: 'yes' | 'no' | 'unknown'
+  /** A sentence; null if the domain accepts mail. */
+  readonly reason: string | null
+}
+
+/** Time limit of one check. The lookup may continue beyond it, and its result serves later callers. */
+const TIMEOUT_MS = 5000
+/** The resolver also serves the checks of received mail. */
+const MAX_CONCURRENT = 128
+const MAX_CONCURRENT_PER_ACCOUNT = 16
+
+/**
+ * Returns the function that checks in DNS whether a domain, in A-labels and lower case, accepts mail (RFC 5321 §5.1,
+ * RFC 7505); it never rejects. Concurrent lookups are limited, so that a list of dead domains does not delay others.
+ */
+function createMailDomainChecker(clock: Clock, resolver: Resolver) {
+  const allSlots = new Slots(MAX_CONCURRENT)
+  const accountSlots = new Map<number, Slots>()
+
+  /**
+   * Returns undefined when `signal` was aborted while the check waited for a slot. The slot is held until DNS is done,
+   * even if the caller no longer waits.
+   */
+  async function checkInSlot(
+    accountId: number,
+    domain: string,
+    signal: AbortSignal,
+  ): Promise<MailDomainResult | undefined> {
+    const slots = accountSlots.get(accountId) ?? new Slots(MAX_CONCURRENT_PER_ACCOUNT)
+    accountSlots.set(accountId, slots)
+    try {
+      return await slots.run(signal, () => allSlots.run(signal, () => lookUpMail(resolver, domain)))
+    } finally {
+      if (slots.isIdle && accountSlots.get(accountId) === slots) accountSlots.delete(accountId)
+    }
+  }
+
+  return (accountId: number, domain: string): Promise<MailDomainResult> => {
+    const ending = new AbortController()
+    return new Promise((resolve) => {
+      const timer = clock.after(TIMEOUT_MS, () => {
+        ending.abort()
+        resolve(unknownResult(`DNS did not answer for ${domain} within 5 seconds.`))
+      })
+      void checkInSlot(accountId, domain, ending.signal).then((found) => {
+        if (!found) return
+        timer.cancel()
+        resolve(found)
+      })
+    })
+  }
+}
+
+async function lookUpMail(resolver: Resolver, domain: string): Promise<MailDomainResult> {
+  // The order of the hosts does not matter, because no connection is made.
+  const route = await resolveMailHosts(resolver, domain, { shuffle: (items) => [...items] }).catch(() => undefined)
+  switch (route?.kind) {
+    case 'ok':
+      return { acceptsMail: 'yes', reason: null }
+    case 'null-mx':
+      return rejectsMail(`The domain ${domain} does not accept mail (null MX).`)
+    case 'nxdomain':
+      return rejectsMail(`The domain ${domain} does not exist.`)
+    case 'no-mail-host':
+      return rejectsMail(`The domain ${domain} has no MX, A or AAAA record.`)
+    case 'literal-mx':
+      return rejectsMail(`The MX records of ${domain} contain IP addresses instead of host names.`)
+    case 'loop':
+      return unknownResult(`The CNAME records of ${domain} form a loop.`)
+    case 'temporary':
+      return unknownResult(route.reason)
+    case undefined:
+      return unknownResult(`The domain ${domain} could not be looked up.`)
+  }
+}
+
+const rejectsMail = (reason: string): MailDomainResult => ({ acceptsMail: 'no', reason })
+const unknownResult = (reason: string): MailDomainResult => ({ acceptsMail: 'unknown', reason })

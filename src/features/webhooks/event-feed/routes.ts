@@ -18,17 +18,7 @@ import { acceptsEventStream, EVENT_STREAM } from '#platform/http/event-stream.ts
 import { parseQueryInteger, QueryInteger, Text } from '#platform/http/schemas.ts'
 import { SerialQueue } from '#platform/queue/serial-queue.ts'
 import { createFairYield } from '#platform/time/clock.ts'
-import {
-  LATEST,
-  ORDERS,
-  type Order,
-  type PageRequest,
-  parseAfter,
-  parseTypes,
-  readFeedRange,
-  readNewestPage,
-  readPage,
-} from './feed.ts'
+import * as feed from './feed.ts'
 import { type FeedStreams, HEARTBEAT_MS, MAX_STREAMS_PER_ACCOUNT } from './stream.ts'
 
 /** Parses the order of a query. Throws 422, also for a position that belongs to the other order. */
@@ -36,9 +26,9 @@ function parseOrder(query: {
   readonly order?: string | undefined
   readonly after?: string | undefined
   readonly before?: string | undefined
-}): Order {
-  const order = ORDERS.find((name) => name === (query.order ?? 'oldest'))
-  if (!order) throw invalid('order', `order must be one of ${ORDERS.join(', ')}.`)
+}): feed.Order {
+  const order = feed.ORDERS.find((name) => name === (query.order ?? 'oldest'))
+  if (!order) throw invalid('order', `order must be one of ${feed.ORDERS.join(', ')}.`)
   if (order === 'newest' && query.after !== undefined)
     throw invalid('after', 'after is for order=oldest; with order=newest continue with before.')
   if (order === 'oldest' && query.before !== undefined)
@@ -50,15 +40,15 @@ function parseOrder(query: {
 export function createPageReader(app: Pick<App, 'db' | 'keys'>) {
   const awaitTurn = createFairYield()
   const queue = new SerialQueue<number>()
-  const read = async (owner: EventOwner, order: Order, request: PageRequest): Promise<string> => {
+  const read = async (owner: EventOwner, order: feed.Order, request: feed.PageRequest): Promise<string> => {
     if (order === 'newest') {
-      const { events, nextBefore, firstSeq, lastSeq } = await readNewestPage(app, owner, request, awaitTurn)
+      const { events, nextBefore, firstSeq, lastSeq } = await feed.readNewestPage(app, owner, request, awaitTurn)
       return `{"data":[${events.join(',')}],"next_after":${lastSeq},"next_before":${nextBefore},"first_seq":${firstSeq},"last_seq":${lastSeq}}`
     }
-    const { events, nextAfter, firstSeq, lastSeq } = await readPage(app, owner, request, awaitTurn)
+    const { events, nextAfter, firstSeq, lastSeq } = await feed.readPage(app, owner, request, awaitTurn)
     return `{"data":[${events.join(',')}],"next_after":${nextAfter},"first_seq":${firstSeq},"last_seq":${lastSeq}}`
   }
-  return (owner: EventOwner, order: Order, request: PageRequest): Promise<string> =>
+  return (owner: EventOwner, order: feed.Order, request: feed.PageRequest): Promise<string> =>
     queue.run(owner.accountId, () => read(owner, order, request))
 }
 
@@ -76,11 +66,13 @@ const DEFAULT_PER_PAGE = 100
 const FeedQuery = Type.Object({
   after: Type.Optional(
     Text(
-      `Only events after the one with this \`seq\`; \`${LATEST}\`: only events that are recorded from now on; omitted: from the first retained event.`,
+      `Only events after the one with this \`seq\`; \`${feed.LATEST}\`: only events that are recorded from now on; omitted: from the first retained event.`,
     ),
   ),
   order: Type.Optional(
-    Text(`One of ${ORDERS.join(', ')}: which events come first. Default: oldest. A stream is always oldest first.`),
+    Text(
+      `One of ${feed.ORDERS.join(', ')}: which events come first. Default: oldest. A stream is always oldest first.`,
+    ),
   ),
   before: QueryInteger({
     minimum: 1,
@@ -112,7 +104,7 @@ export const eventRoutes = (app: App, streams: FeedStreams) => {
   const readJson = createPageReader(app)
 
   /** Pages are built batch by batch as JSON text, so the framework does not serialise them. */
-  const respondWithPage = async (actor: Actor, order: Order, request: PageRequest): Promise<Response> => {
+  const respondWithPage = async (actor: Actor, order: feed.Order, request: feed.PageRequest): Promise<Response> => {
     const json = await readJson(actor, order, request)
     // Returns only durable events: after a crash, no client may know of an event that was lost.
     await app.commit.barrier()
@@ -122,7 +114,7 @@ export const eventRoutes = (app: App, streams: FeedStreams) => {
   return new Elysia({ prefix: '/v1/events', tags: ['Events'] }).use(authenticated).get(
     '/',
     ({ actor, query, headers, request }) => {
-      const types = parseTypes(emptyToUndefined(query.types))
+      const types = feed.parseTypes(emptyToUndefined(query.types))
       const [after, before] = [emptyToUndefined(query.after), emptyToUndefined(query.before)]
       const order = parseOrder({ order: emptyToUndefined(query.order), after, before })
       const limit = parseQueryInteger('limit', emptyToUndefined(query.limit), {
@@ -133,11 +125,13 @@ export const eventRoutes = (app: App, streams: FeedStreams) => {
       noteFirstRead(app, actor)
       if (request.method === 'GET' && acceptsEventStream(request.headers.get('accept'))) {
         if (order === 'newest') throw invalid('order', 'A stream is oldest first; request JSON, or leave order out.')
-        const range = readFeedRange(app.db, actor.accountId)
+        const range = feed.readFeedRange(app.db, actor.accountId)
         const lastEventId = headers['last-event-id']
         // The standard defines an empty id as none.
-        const start = lastEventId ? parseAfter('Last-Event-ID', lastEventId, range) : parseAfter('after', after, range)
-        return streams.open(request, actor, { after: start, types, sendsStart: !lastEventId && after === LATEST })
+        const start = lastEventId
+          ? feed.parseAfter('Last-Event-ID', lastEventId, range)
+          : feed.parseAfter('after', after, range)
+        return streams.open(request, actor, { after: start, types, sendsStart: !lastEventId && after === feed.LATEST })
       }
       return respondWithPage(actor, order, { after, before, types, limit })
     },

@@ -34,20 +34,7 @@ import {
   listRoutes,
   MAX_ROUTES,
 } from './inbound-routes.ts'
-import {
-  AddressMatchRecord,
-  MatchQuery,
-  NewRoute,
-  RouteChangeBody,
-  RouteDelivery,
-  RouteDeliveryQuery,
-  RouteRecord,
-  RouteReplayRange,
-  toRouteChange,
-  toRouteDeliveryWire,
-  toRouteInput,
-  toRouteWire,
-} from './model.ts'
+import * as model from './model.ts'
 import { matchAddress } from './pattern.ts'
 
 const ID = Text('Id of the route.')
@@ -67,7 +54,7 @@ export const inboundDeliveryRoutes = (app: App) =>
       {
         params: Type.Object({ id: TextOrNull('Id of the inbound email.') }),
         query: PageQuery,
-        response: PageBody(RouteDelivery),
+        response: PageBody(model.RouteDelivery),
         detail: describeRoute(
           'List the deliveries of an inbound email',
           requires('inbound:read'),
@@ -84,21 +71,24 @@ export const inboundRouteRoutes = (app: App) =>
       ({ actor, query }) => {
         const page = parsePage(query)
         const { rows, total } = listRoutes(app.db, actor.accountId, page)
-        return pageById(rows, { ...page, total }, (row) => toRouteWire(row, actor.accountUuid))
+        return pageById(rows, { ...page, total }, (row) => model.toRouteWire(row, actor.accountUuid))
       },
       {
         query: PageQuery,
-        response: PageBody(RouteRecord),
+        response: PageBody(model.RouteRecord),
         detail: describeRoute('List inbound routes', requires('inbound:read'), 'Newest first.'),
       },
     )
     .post(
       '/',
       async ({ actor, body, status }) =>
-        status(201, dataBody(toRouteWire(await createRoute(app, actor, toRouteInput(body)), actor.accountUuid))),
+        status(
+          201,
+          dataBody(model.toRouteWire(await createRoute(app, actor, model.toRouteInput(body)), actor.accountUuid)),
+        ),
       {
-        body: NewRoute,
-        response: { 201: DataBody(RouteRecord) },
+        body: model.NewRoute,
+        response: { 201: DataBody(model.RouteRecord) },
         detail: describeRoute(
           'Create an inbound route',
           requires('inbound:write'),
@@ -110,8 +100,8 @@ export const inboundRouteRoutes = (app: App) =>
       },
     )
     .get('/match', ({ actor, query }) => dataBody(matchAddress(app, actor.accountId, query.address)), {
-      query: MatchQuery,
-      response: DataBody(AddressMatchRecord),
+      query: model.MatchQuery,
+      response: DataBody(model.AddressMatchRecord),
       detail: describeRoute(
         'Test an address against the routes',
         requires('inbound:read', 'mailboxes:read'),
@@ -152,21 +142,24 @@ export const inboundRouteRoutes = (app: App) =>
     )
     .get(
       '/:id',
-      ({ actor, params }) => dataBody(toRouteWire(getRoute(app.db, actor.accountId, params.id), actor.accountUuid)),
+      ({ actor, params }) =>
+        dataBody(model.toRouteWire(getRoute(app.db, actor.accountId, params.id), actor.accountUuid)),
       {
         params,
-        response: DataBody(RouteRecord),
+        response: DataBody(model.RouteRecord),
         detail: describeRoute('Get an inbound route', requires('inbound:read')),
       },
     )
     .put(
       '/:id',
       async ({ actor, params, body }) =>
-        dataBody(toRouteWire(await changeRoute(app, actor, params.id, toRouteChange(body)), actor.accountUuid)),
+        dataBody(
+          model.toRouteWire(await changeRoute(app, actor, params.id, model.toRouteChange(body)), actor.accountUuid),
+        ),
       {
         params,
-        body: RouteChangeBody,
-        response: DataBody(RouteRecord),
+        body: model.RouteChangeBody,
+        response: DataBody(model.RouteRecord),
         detail: describeRoute(
           'Change an inbound route',
           requires('inbound:write'),
@@ -204,13 +197,13 @@ export const inboundRouteRoutes = (app: App) =>
         const page = parsePage(query)
         if (!webhook) return pageBody([], { ...page, total: 0 })
         const { rows, total } = listDeliveries(app.db, webhook, { status: query.status }, page)
-        const deliveries = rows.map((row) => toRouteDeliveryWire(row, webhook, app.keys))
+        const deliveries = rows.map((row) => model.toRouteDeliveryWire(row, webhook, app.keys))
         return pageBody(deliveries, { ...page, total })
       },
       {
         params,
-        query: RouteDeliveryQuery,
-        response: PageBody(RouteDelivery),
+        query: model.RouteDeliveryQuery,
+        response: PageBody(model.RouteDelivery),
         detail: describeRoute(
           'List the deliveries of an inbound route',
           requires('inbound:read'),
@@ -223,11 +216,11 @@ export const inboundRouteRoutes = (app: App) =>
       async ({ actor, params, status }) => {
         const delivery = await replayDelivery(app, actor, params.id, params.delivery_id, getRouteWebhook)
         const webhook = getRouteWebhook(app.db, actor.accountId, params.id)
-        return status(202, dataBody(toRouteDeliveryWire(delivery, webhook, app.keys)))
+        return status(202, dataBody(model.toRouteDeliveryWire(delivery, webhook, app.keys)))
       },
       {
         params: Type.Object({ id: ID, delivery_id: Text('Id of the delivery.') }),
-        response: { 202: DataBody(RouteDelivery) },
+        response: { 202: DataBody(model.RouteDelivery) },
         detail: describeRoute(
           'Replay a delivery of an inbound route',
           requires('inbound:write', 'inbound:read'),
@@ -242,7 +235,7 @@ export const inboundRouteRoutes = (app: App) =>
         dataBody(toReplayWire(await countReplay(app, actor, params.id, body, getRouteWebhook))),
       {
         params,
-        body: RouteReplayRange,
+        body: model.RouteReplayRange,
         response: DataBody(ReplayCount),
         detail: describeRoute(
           'Count the mail of an inbound route',
@@ -258,7 +251,7 @@ export const inboundRouteRoutes = (app: App) =>
         status(202, dataBody(toReplayWire(await replayRange(app, actor, params.id, body, getRouteWebhook)))),
       {
         params,
-        body: RouteReplayRange,
+        body: model.RouteReplayRange,
         response: { 202: DataBody(ReplayResult) },
         detail: describeRoute(
           'Replay the mail of an inbound route',
@@ -293,7 +286,7 @@ function listEmailDeliveries(app: App, accountId: number, id: string, page: Page
   if (!webhook) return pageBody([], { ...page, total: 0 })
   const deliveries = sql(db).page.all(webhook.id, event.seq, page.limit, page.offset)
   return pageBody(
-    deliveries.map(({ uuid }) => toRouteDeliveryWire(getDelivery(db, webhook, uuid), webhook, keys)),
+    deliveries.map(({ uuid }) => model.toRouteDeliveryWire(getDelivery(db, webhook, uuid), webhook, keys)),
     { ...page, total: sql(db).count.get(webhook.id, event.seq)?.n ?? 0 },
   )
 }

@@ -1,6 +1,5 @@
 import { describe, expect, test } from 'bun:test'
-import { checkAnswer } from '#features/reporting/insights/check.ts'
-import { isSameNumber } from '#features/reporting/insights/text-check.ts'
+import { checkAnswer, isSameNumber } from '#features/reporting/insights/check.ts'
 import { answer, finding } from './support.ts'
 
 const METRICS = new Map<string, number>([

@@ -1,5 +1,5 @@
 import { expect, test } from 'bun:test'
-import { findProblems } from '#features/reporting/insights/rules.ts'
+import { findProblems } from '#features/reporting/insights/report.ts'
 import { collectStats } from '#features/reporting/insights/stats.ts'
 import { STATUSES } from '#features/sending/queue/status.ts'
 import { readWebhookStats } from '#features/webhooks/webhooks/manage/webhooks.ts'

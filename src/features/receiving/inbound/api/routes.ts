@@ -11,15 +11,7 @@ import { dataBody, idKey, pageBody } from '#platform/http/envelope.ts'
 import { DataBody, PageBody, PageQuery, parsePage, TextOrNull } from '#platform/http/schemas.ts'
 import { formatUuid } from '#platform/ids.ts'
 import { deleteInbound, getInbound, type InboundEmail, listInbound, MAX_FILTERED_EMAILS } from './inbound-emails.ts'
-import {
-  InboundAttachment,
-  InboundDetail,
-  InboundQuery,
-  InboundRecord,
-  toHeadersWire,
-  toInboundAttachmentWire,
-  toInboundWire,
-} from './model.ts'
+import * as model from './model.ts'
 
 const tags = ['Inbound']
 // Null when the percent-encoding in the path is invalid; null matches no email.
@@ -44,12 +36,12 @@ export const inboundRoutes = (app: App) => {
         // Filtered lists have a maximum length.
         const isFiltered = Object.values(filter).some((value) => value !== undefined)
         const { emails, total } = listInbound(app.db, actor.accountId, filter, page)
-        const rows = emails.map((email) => toInboundWire(email, actor.accountUuid))
+        const rows = emails.map((email) => model.toInboundWire(email, actor.accountUuid))
         return pageBody(rows, { ...page, total }, isFiltered ? undefined : idKey(emails))
       },
       {
-        query: InboundQuery,
-        response: PageBody(InboundRecord),
+        query: model.InboundQuery,
+        response: PageBody(model.InboundRecord),
         detail: describeRoute(
           'List inbound mail',
           requires('inbound:read'),
@@ -65,17 +57,19 @@ export const inboundRoutes = (app: App) => {
         const [headers, text, html] = [email.headersRef, email.textRef, email.htmlRef].map(bodies.read)
         bodies.check(email.attachments.map(({ ref }) => ref))
         return dataBody({
-          ...toInboundWire(email, actor.accountUuid),
+          ...model.toInboundWire(email, actor.accountUuid),
           ...toContentState(bodies.isMissing),
           text_body: text ?? null,
           html_body: html ?? null,
           raw_headers:
-            headers == null ? null : toHeadersWire(JSON.parse(headers) as [string, string][], app.config.hostname),
+            headers == null
+              ? null
+              : model.toHeadersWire(JSON.parse(headers) as [string, string][], app.config.hostname),
         })
       },
       {
         params,
-        response: DataBody(InboundDetail),
+        response: DataBody(model.InboundDetail),
         detail: describeRoute('Get an inbound email', requires('inbound:read')),
       },
     )
@@ -107,13 +101,13 @@ export const inboundRoutes = (app: App) => {
       '/:id/attachments',
       ({ actor, params, query }) => {
         const page = parsePage(query)
-        const listed = getRequested(actor.accountId, params.id).attachments.map(toInboundAttachmentWire)
+        const listed = getRequested(actor.accountId, params.id).attachments.map(model.toInboundAttachmentWire)
         return pageBody(listed.slice(page.offset, page.offset + page.perPage), { ...page, total: listed.length })
       },
       {
         params,
         query: PageQuery,
-        response: PageBody(InboundAttachment),
+        response: PageBody(model.InboundAttachment),
         detail: describeRoute(
           'List the attachments of an inbound email',
           requires('inbound:read'),

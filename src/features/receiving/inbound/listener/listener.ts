@@ -15,27 +15,16 @@ import { startWorker } from '#platform/process/workers.ts'
 import { type Config, ConfigError } from '#platform/settings/config.ts'
 import { type Clock, type Timer, yieldToEventLoop } from '#platform/time/clock.ts'
 import { KiB, seconds } from '#platform/units.ts'
-import {
-  type Endpoint,
-  type FromListener,
-  LISTENER_LIMITS,
-  type ListenerLimits,
-  type ListenerSettings,
-  type Login,
-  type Question,
-  type SubmissionHandlers,
-  type SubmittedMessage,
-  type ToListener,
-} from './protocol.ts'
+import * as protocol from './protocol.ts'
 import { type CertificateConfig, openCertificate } from './tls-certificate.ts'
 
 /** An address to listen on, and the setting that names it. */
-export interface ConfiguredEndpoint extends Endpoint {
+export interface ConfiguredEndpoint extends protocol.Endpoint {
   readonly setting: string
 }
 
 export type TrafficLimits = Pick<
-  ListenerSettings,
+  protocol.ListenerSettings,
   | 'maxMessageBytes'
   | 'maxRecipients'
   | 'maxConnections'
@@ -67,14 +56,14 @@ export interface ListenerOptions {
   /** Called at RCPT, so that a client does not transfer a message for which there is no disk space. */
   readonly isDiskLow?: () => Promise<boolean>
   /** Other limits, for tests that cannot wait. */
-  readonly limits?: Partial<ListenerLimits>
+  readonly limits?: Partial<protocol.ListenerLimits>
   /** Replaced by tests that end the Worker. */
   readonly startWorker?: () => Worker
 }
 
 export interface Listener {
   /** In the order of the options, with the ports that they have. */
-  readonly endpoints: readonly Endpoint[]
+  readonly endpoints: readonly protocol.Endpoint[]
   /** Open sessions, as the Worker reported them at the last check: every 10 s. */
   readonly sessions: number
   /** Gives messages in progress at most `graceMs`, then ends all sessions. Resolves when every `receive` has ended. */
@@ -100,7 +89,7 @@ const stopping: Rejection = { code: 451, text: '4.3.2 Service shutting down; try
  */
 export async function startListener(
   options: ListenerOptions,
-  handlers: ListenerHandlers | SubmissionHandlers,
+  handlers: ListenerHandlers | protocol.SubmissionHandlers,
   deps: { readonly clock: Clock; readonly log: Log },
 ): Promise<Listener> {
   const listener = new InboundListener(options, handlers, deps)
@@ -109,10 +98,10 @@ export async function startListener(
 }
 
 class InboundListener implements Listener {
-  endpoints: readonly Endpoint[]
+  endpoints: readonly protocol.Endpoint[]
   sessions = 0
   readonly #options: ListenerOptions
-  readonly #handlers: ListenerHandlers | SubmissionHandlers
+  readonly #handlers: ListenerHandlers | protocol.SubmissionHandlers
   readonly #clock: Clock
   readonly #log: Log
   #certificate: Awaited<ReturnType<typeof openCertificate>> | undefined
@@ -128,7 +117,7 @@ class InboundListener implements Listener {
 
   constructor(
     options: ListenerOptions,
-    handlers: ListenerHandlers | SubmissionHandlers,
+    handlers: ListenerHandlers | protocol.SubmissionHandlers,
     { clock, log }: { clock: Clock; log: Log },
   ) {
     this.#options = options
@@ -187,12 +176,12 @@ class InboundListener implements Listener {
     })
   }
 
-  #post(message: ToListener): void {
+  #post(message: protocol.ToListener): void {
     this.#worker?.postMessage(message)
   }
 
   /** Resolves when the Worker listens; a later failure ends the Worker. */
-  #startWorker(): Promise<readonly Endpoint[]> {
+  #startWorker(): Promise<readonly protocol.Endpoint[]> {
     return new Promise((resolve, reject) => {
       const worker = (this.#options.startWorker ?? (() => startWorker('inbound')))()
       this.#worker = worker
@@ -213,7 +202,7 @@ class InboundListener implements Listener {
           onDied(`silent for ${(MAX_SILENT_CHECKS * CHECK_INTERVAL_MS) / 1000} s`)
           return
         }
-        worker.postMessage({ type: 'ping' } satisfies ToListener)
+        worker.postMessage({ type: 'ping' } satisfies protocol.ToListener)
         // The next check is scheduled after pending messages were read, because a clock that jumps over several checks
         // must not count as silence.
         void yieldToEventLoop().then(() => {
@@ -222,7 +211,7 @@ class InboundListener implements Listener {
       }
       worker.onerror = (event) => onDied(event.message)
       worker.addEventListener('close', () => onDied('closed'))
-      worker.onmessage = ({ data }: MessageEvent<FromListener>) => {
+      worker.onmessage = ({ data }: MessageEvent<protocol.FromListener>) => {
         if (isDead) return
         silentChecks = 0
         if (data.type === 'listening') resolve(data.endpoints)
@@ -239,7 +228,7 @@ class InboundListener implements Listener {
     })
   }
 
-  #settings(): ListenerSettings {
+  #settings(): protocol.ListenerSettings {
     const { config, traffic } = this.#options
     if (!this.#certificate) throw new Error('the listener has no certificate')
     return {
@@ -253,12 +242,12 @@ class InboundListener implements Listener {
       ...traffic,
       // An eighth of the descriptors, as this is one of two listeners.
       maxConnections: Math.min(traffic.maxConnections, Math.floor(countDescriptors().limit / 8)),
-      limits: { ...LISTENER_LIMITS, ...this.#options.limits },
+      limits: { ...protocol.LISTENER_LIMITS, ...this.#options.limits },
       logsDebug: this.#log.isLevelEnabled('debug'),
     }
   }
 
-  #createListenError({ endpoint, code, reason }: Extract<FromListener, { type: 'failed' }>): ConfigError {
+  #createListenError({ endpoint, code, reason }: Extract<protocol.FromListener, { type: 'failed' }>): ConfigError {
     const { setting = '' } = this.#options.endpoints[endpoint] ?? {}
     return createListenError(setting, this.endpoints[endpoint] ?? { host: '', port: 0 }, code || reason)
   }
@@ -285,7 +274,7 @@ class InboundListener implements Listener {
     })
   }
 
-  #onMessage(worker: Worker, message: FromListener): void {
+  #onMessage(worker: Worker, message: protocol.FromListener): void {
     switch (message.type) {
       case 'decide':
       case 'receive':
@@ -295,7 +284,7 @@ class InboundListener implements Listener {
           .then((answer) => {
             // The Worker's successor uses the same ids for other messages.
             if (worker === this.#worker)
-              worker.postMessage({ type: 'answer', id: message.id, answer } satisfies ToListener)
+              worker.postMessage({ type: 'answer', id: message.id, answer } satisfies protocol.ToListener)
           })
           .finally(() => this.#receiving.delete(answered))
         if (message.type === 'receive' || message.type === 'submit') this.#receiving.add(answered)
@@ -315,7 +304,7 @@ class InboundListener implements Listener {
   }
 
   /** Never rejects. */
-  async #answer(question: Question): Promise<Destination | Login | Rejection | null> {
+  async #answer(question: protocol.Question): Promise<Destination | protocol.Login | Rejection | null> {
     const handlers = this.#handlers
     try {
       if (question.type === 'decide' && 'decide' in handlers)
@@ -333,7 +322,10 @@ class InboundListener implements Listener {
   }
 
   /** Has a complete message stored, and then deletes its file; the answer null: it is on disk. Never rejects. */
-  async #take<T>({ content }: CompleteMessage | SubmittedMessage, store: () => Promise<T>): Promise<T | Rejection> {
+  async #take<T>(
+    { content }: CompleteMessage | protocol.SubmittedMessage,
+    store: () => Promise<T>,
+  ): Promise<T | Rejection> {
     const path = content.kind === 'file' ? content.path : undefined
     if (path !== undefined) this.#handedOverFiles.add(path)
     try {

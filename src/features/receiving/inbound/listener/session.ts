@@ -15,26 +15,7 @@ import type { SecureContext, TLSSocket } from 'node:tls'
 import type { CompleteMessage, Destination, Rejection } from '#features/receiving/received/message.ts'
 import { type Clock, systemClock, type Timer, yieldToEventLoop } from '#platform/time/clock.ts'
 import { KiB, seconds } from '#platform/units.ts'
-import {
-  AuthExchange,
-  type AuthStep,
-  type ChunkArguments,
-  countArguments,
-  createChunkReply,
-  createEarlyTalkerReply,
-  createTooLargeReply,
-  formatReply,
-  isHttpRequest,
-  type MailTransaction,
-  parseBdat,
-  parseCommand,
-  parseHelo,
-  parseMail,
-  parseRcpt,
-  parseSubmittedRcpt,
-  REPLIES,
-  type Reply,
-} from './commands.ts'
+import * as commands from './commands.ts'
 import { ArrivingMessage, CommandInput, DataDecoder } from './input.ts'
 import type { Credentials, ListenerLimits, SubmissionHandlers } from './protocol.ts'
 import type { Spool } from './spool.ts'
@@ -55,7 +36,7 @@ export interface SessionHost {
   secureContext(): SecureContext
   isDraining(): boolean
   /** Called at MAIL: why the client may not send now; undefined: it may. */
-  checkRates(address: string): Reply | undefined
+  checkRates(address: string): commands.Reply | undefined
   decide(address: string, sourceIp: string): Promise<Destination | Rejection>
   /** Null: the message is on disk. */
   receive(message: CompleteMessage): Promise<Rejection | null>
@@ -97,9 +78,9 @@ interface AnyAddress {
 }
 
 /** A chunk that is arriving (RFC 3030). */
-interface Chunk extends ChunkArguments {
+interface Chunk extends commands.ChunkArguments {
   remainingBytes: number
-  readonly rejection: Reply | undefined
+  readonly rejection: commands.Reply | undefined
 }
 
 /** How long a client may take to read the last reply and close; nothing extends it. */
@@ -113,11 +94,11 @@ const PAUSE_BYTES = 16 * KiB
 /** Commands run in a row before other sessions get a tick of the event loop. */
 const MAX_COMMANDS_PER_TICK = 100
 /** Replies to a step of the client towards a message. */
-const PROGRESS: ReadonlySet<Reply> = new Set([
-  REPLIES.loggedIn,
-  REPLIES.mailAccepted,
-  REPLIES.recipientAccepted,
-  REPLIES.startMessage,
+const PROGRESS: ReadonlySet<commands.Reply> = new Set([
+  commands.REPLIES.loggedIn,
+  commands.REPLIES.mailAccepted,
+  commands.REPLIES.recipientAccepted,
+  commands.REPLIES.startMessage,
 ])
 /** Errors that are not reported outside a transaction, because they only mean that the client disconnected. */
 const QUIET_ERRORS: ReadonlySet<unknown> = new Set(['ECONNRESET', 'EPIPE', 'ETIMEDOUT', 'EHOSTUNREACH', 'ENETUNREACH'])
@@ -134,12 +115,12 @@ export class InboundSession {
   #discardedBytes = 0
   #tls: string | null = null
   #helo: string | undefined
-  #envelope: MailTransaction | undefined
+  #envelope: commands.MailTransaction | undefined
   /** Accepted recipients by lower-case address. */
   readonly #recipients = new Map<string, Destination | AnyAddress>()
   #message: ArrivingMessage | undefined
   #chunk: Chunk | undefined
-  #auth: AuthExchange | undefined
+  #auth: commands.AuthExchange | undefined
   #login: Credentials | undefined
   #failedLogins = 0
   #progressAtMs: number
@@ -195,19 +176,19 @@ export class InboundSession {
       const { startedAtMs, lastOctetsAtMs, receivedBytes } = this.#message
       const openMs = nowMs - startedAtMs
       const isSlow = openMs > limits.slowGraceMs && receivedBytes < (limits.minBytesPerSecond * openMs) / 1000
-      if (isSlow || openMs > limits.messageMs) this.end(REPLIES.tooSlow)
-      else if (nowMs - lastOctetsAtMs > idleMs) this.end(REPLIES.idle)
-    } else if (!this.#login && nowMs - this.#openedAtMs > limits.sessionMs) this.end(REPLIES.sessionTooLong)
-    else if (nowMs - this.#progressAtMs > idleMs) this.end(REPLIES.idle)
+      if (isSlow || openMs > limits.messageMs) this.end(commands.REPLIES.tooSlow)
+      else if (nowMs - lastOctetsAtMs > idleMs) this.end(commands.REPLIES.idle)
+    } else if (!this.#login && nowMs - this.#openedAtMs > limits.sessionMs) this.end(commands.REPLIES.sessionTooLong)
+    else if (nowMs - this.#progressAtMs > idleMs) this.end(commands.REPLIES.idle)
   }
 
   /** Announces the end of the session (RFC 5321 §3.8). A message in progress still gets its reply. */
   drain(): void {
-    if (this.#state !== 'message' && this.#state !== 'storing') this.end(REPLIES.stopping)
+    if (this.#state !== 'message' && this.#state !== 'storing') this.end(commands.REPLIES.stopping)
   }
 
   /** Sends a last reply and closes the connection. */
-  end(reply: Reply): void {
+  end(reply: commands.Reply): void {
     this.#reply(reply)
     this.#close()
   }
@@ -237,7 +218,7 @@ export class InboundSession {
     } else if (this.#state === 'message') this.#readContent(octets)
     // RFC 2920 §3.1: a client that sends DATA waits for its reply, so octets outside a message are pipelined commands.
     // Without this limit each session could make us hold a whole socket read of half a megabyte.
-    else if (this.#input.size + octets.length > this.#maxPipelinedBytes()) this.end(REPLIES.tooMuchPipelined)
+    else if (this.#input.size + octets.length > this.#maxPipelinedBytes()) this.end(commands.REPLIES.tooMuchPipelined)
     else {
       this.#input.add(octets)
       this.#runCommands()
@@ -263,7 +244,7 @@ export class InboundSession {
     this.#host.onClosed()
   }
 
-  #reply(reply: Reply, isProgress = PROGRESS.has(reply)): void {
+  #reply(reply: commands.Reply, isProgress = PROGRESS.has(reply)): void {
     this.#send(reply.code, [reply.text], isProgress)
   }
 
@@ -275,7 +256,7 @@ export class InboundSession {
     if (code >= 500) this.#errors++
     // During a handshake a reply would be clear text between TLS records.
     if (this.#isEnded() || this.#state === 'handshake' || !this.#socket.writable) return
-    this.#socket.write(formatReply(code, lines))
+    this.#socket.write(commands.formatReply(code, lines))
   }
 
   /** Restarts the time for the client's next step; not for NOOP, RSET and the like. */
@@ -329,7 +310,7 @@ export class InboundSession {
         this.#setPaused(false)
         return
       }
-      if (line === 'too long') this.end(REPLIES.lineTooLong)
+      if (line === 'too long') this.end(commands.REPLIES.lineTooLong)
       else this.#onLine(line)
       this.#waitForDrain()
     }
@@ -359,7 +340,7 @@ export class InboundSession {
   }
 
   #onLine(line: string): void {
-    const command = parseCommand(line)
+    const command = commands.parseCommand(line)
     const endReply = this.#findEndReply(command, line)
     this.#commandAtMs = this.#host.clock.monotonicMs()
     if (endReply) {
@@ -371,25 +352,25 @@ export class InboundSession {
       if (reply) this.#reply(reply)
     } catch (error) {
       this.#host.onError(error instanceof Error ? error : new Error(String(error)))
-      this.#reply(REPLIES.internalError)
+      this.#reply(commands.REPLIES.internalError)
     }
   }
 
   /** The reply that ends the session in place of the command; undefined: the command runs. Counts the command. */
-  #findEndReply(command: string, line: string): Reply | undefined {
+  #findEndReply(command: string, line: string): commands.Reply | undefined {
     const { limits, hostname } = this.#host
     this.#commands++
-    if (this.#host.isDraining()) return REPLIES.stopping
-    if (this.#commands > limits.commands) return REPLIES.tooManyCommands
-    if (this.#errors >= limits.protocolErrors) return REPLIES.tooManyErrors
-    if (this.#rejectedRecipients >= limits.rejectedRecipients) return REPLIES.tooManyRejectedRecipients
-    if (this.#state === 'opening') return createEarlyTalkerReply(hostname, command)
-    return isHttpRequest(line) ? REPLIES.httpRequest : undefined
+    if (this.#host.isDraining()) return commands.REPLIES.stopping
+    if (this.#commands > limits.commands) return commands.REPLIES.tooManyCommands
+    if (this.#errors >= limits.protocolErrors) return commands.REPLIES.tooManyErrors
+    if (this.#rejectedRecipients >= limits.rejectedRecipients) return commands.REPLIES.tooManyRejectedRecipients
+    if (this.#state === 'opening') return commands.createEarlyTalkerReply(hostname, command)
+    return commands.isHttpRequest(line) ? commands.REPLIES.httpRequest : undefined
   }
 
   /** Returns the reply; undefined: it was sent, or follows later. */
-  #onCommand(command: string, line: string): Reply | undefined {
-    if (this.#helo === undefined && /^(?:MAIL|RCPT|DATA)$/.test(command)) return REPLIES.needsHelo
+  #onCommand(command: string, line: string): commands.Reply | undefined {
+    if (this.#helo === undefined && /^(?:MAIL|RCPT|DATA)$/.test(command)) return commands.REPLIES.needsHelo
     switch (command) {
       case 'EHLO':
       case 'HELO':
@@ -404,27 +385,27 @@ export class InboundSession {
         return this.#onData()
       case 'RSET':
         this.#reset()
-        return REPLIES.reset
+        return commands.REPLIES.reset
       case 'NOOP':
-        return REPLIES.noop
+        return commands.REPLIES.noop
       case 'HELP':
-        return REPLIES.help
+        return commands.REPLIES.help
       case 'VRFY':
-        return countArguments(line) > 0 ? REPLIES.notVerified : REPLIES.vrfySyntax
+        return commands.countArguments(line) > 0 ? commands.REPLIES.notVerified : commands.REPLIES.vrfySyntax
       case 'QUIT':
-        this.end(REPLIES.bye)
+        this.end(commands.REPLIES.bye)
         return undefined
       case 'AUTH':
-        return this.#host.submission ? this.#onAuth(line) : REPLIES.unknownCommand
+        return this.#host.submission ? this.#onAuth(line) : commands.REPLIES.unknownCommand
       case 'BDAT':
-        return this.#host.submission ? this.#onBdat(line) : REPLIES.unknownCommand
+        return this.#host.submission ? this.#onBdat(line) : commands.REPLIES.unknownCommand
       default:
-        return REPLIES.unknownCommand
+        return commands.REPLIES.unknownCommand
     }
   }
 
-  #onHelo(command: 'EHLO' | 'HELO', line: string): Reply | undefined {
-    const name = parseHelo(command, line)
+  #onHelo(command: 'EHLO' | 'HELO', line: string): commands.Reply | undefined {
+    const name = commands.parseHelo(command, line)
     if (typeof name !== 'string') return name
     const { hostname, maxMessageBytes, submission } = this.#host
     this.#helo = name
@@ -444,20 +425,20 @@ export class InboundSession {
     this.#recipients.clear()
   }
 
-  #onAuth(line: string): Reply | undefined {
-    const begun = this.#findAuthRejection() ?? AuthExchange.begin(line)
+  #onAuth(line: string): commands.Reply | undefined {
+    const begun = this.#findAuthRejection() ?? commands.AuthExchange.begin(line)
     if ('code' in begun) return begun
     this.#auth = begun.exchange
     return this.#onAuthStep(begun.step)
   }
 
-  #findAuthRejection(): Reply | undefined {
-    if (this.#tls === null) return REPLIES.needsTlsToLogIn
-    if (this.#login) return REPLIES.alreadyLoggedIn
-    return this.#envelope ? REPLIES.authInTransaction : undefined
+  #findAuthRejection(): commands.Reply | undefined {
+    if (this.#tls === null) return commands.REPLIES.needsTlsToLogIn
+    if (this.#login) return commands.REPLIES.alreadyLoggedIn
+    return this.#envelope ? commands.REPLIES.authInTransaction : undefined
   }
 
-  #onAuthStep(step: AuthStep): Reply | undefined {
+  #onAuthStep(step: commands.AuthStep): commands.Reply | undefined {
     if (step.kind === 'challenge') return { code: 334, text: step.text }
     this.#auth = undefined
     if (step.kind === 'rejected') return step.reply
@@ -468,11 +449,11 @@ export class InboundSession {
   }
 
   /** Runs no command until the host has answered; a failure counts as a rejection. */
-  #ask<T>(question: Promise<T>, onAnswer: (answer: T | Reply) => void): void {
+  #ask<T>(question: Promise<T>, onAnswer: (answer: T | commands.Reply) => void): void {
     this.#state = 'deciding'
     const answered = question.catch((error: Error) => {
       this.#host.onError(error)
-      return REPLIES.internalError
+      return commands.REPLIES.internalError
     })
     void answered.then((answer) => {
       if (this.#state !== 'deciding') return
@@ -481,33 +462,33 @@ export class InboundSession {
     })
   }
 
-  #onLoggedIn(credentials: Credentials, rejection: Reply | undefined): void {
+  #onLoggedIn(credentials: Credentials, rejection: commands.Reply | undefined): void {
     if (!rejection) {
       this.#login = credentials
-      this.#reply(REPLIES.loggedIn)
+      this.#reply(commands.REPLIES.loggedIn)
     } else if (rejection.code === 421) this.end(rejection)
     else {
       this.#reply(rejection)
-      if (++this.#failedLogins >= this.#host.limits.failedLogins) this.end(REPLIES.tooManyLogins)
+      if (++this.#failedLogins >= this.#host.limits.failedLogins) this.end(commands.REPLIES.tooManyLogins)
     }
   }
 
-  #onMail(line: string): Reply | undefined {
+  #onMail(line: string): commands.Reply | undefined {
     const { submission, maxMessageBytes } = this.#host
-    if (submission && !this.#login) return this.#tls === null ? REPLIES.needsTls : REPLIES.needsLogin
+    if (submission && !this.#login) return this.#tls === null ? commands.REPLIES.needsTls : commands.REPLIES.needsLogin
     // The reverse-path of a submitted message has no effect, so it may be a local name.
-    const mail = parseMail(submission ? line.replace(/<[^<>@]+>/, '<>') : line, maxMessageBytes)
+    const mail = commands.parseMail(submission ? line.replace(/<[^<>@]+>/, '<>') : line, maxMessageBytes)
     if ('code' in mail) return mail
-    if (this.#envelope) return REPLIES.nestedMail
+    if (this.#envelope) return commands.REPLIES.nestedMail
     const rejection = submission ? undefined : this.#host.checkRates(this.#address)
     if (rejection) return rejection
     this.#envelope = mail
-    return REPLIES.mailAccepted
+    return commands.REPLIES.mailAccepted
   }
 
-  #onRcpt(line: string): Reply | undefined {
+  #onRcpt(line: string): commands.Reply | undefined {
     const { submission, maxRecipients } = this.#host
-    const parse = submission ? parseSubmittedRcpt : parseRcpt
+    const parse = submission ? commands.parseSubmittedRcpt : commands.parseRcpt
     const address = parse(line, this.#envelope?.hasSmtpUtf8 === true)
     if (typeof address !== 'string') {
       // A client that has logged in is not guessing names, and its other recipients shall get the message.
@@ -515,12 +496,12 @@ export class InboundSession {
       return address
     }
     const key = address.toLowerCase()
-    if (!this.#envelope) return REPLIES.needsMail
-    if (this.#message) return REPLIES.chunksBegun
-    if (this.#recipients.size >= maxRecipients && !this.#recipients.has(key)) return REPLIES.tooManyRecipients
+    if (!this.#envelope) return commands.REPLIES.needsMail
+    if (this.#message) return commands.REPLIES.chunksBegun
+    if (this.#recipients.size >= maxRecipients && !this.#recipients.has(key)) return commands.REPLIES.tooManyRecipients
     if (submission) {
       this.#recipients.set(key, { kind: 'any', address })
-      return REPLIES.recipientAccepted
+      return commands.REPLIES.recipientAccepted
     }
     this.#ask(this.#host.decide(address, this.#address), (decision) => this.#onDecided(key, decision))
     return undefined
@@ -536,14 +517,14 @@ export class InboundSession {
       this.#reply(decision)
     } else {
       this.#recipients.set(key, decision)
-      this.#reply(REPLIES.recipientAccepted)
+      this.#reply(commands.REPLIES.recipientAccepted)
     }
   }
 
-  #onStartTls(line: string): Reply | undefined {
-    if (countArguments(line) > 0) return REPLIES.startTlsSyntax
-    if (this.#tls !== null) return REPLIES.alreadyTls
-    this.#reply(REPLIES.startTls)
+  #onStartTls(line: string): commands.Reply | undefined {
+    if (commands.countArguments(line) > 0) return commands.REPLIES.startTlsSyntax
+    if (this.#tls !== null) return commands.REPLIES.alreadyTls
+    this.#reply(commands.REPLIES.startTls)
     this.#startTls()
     return undefined
   }
@@ -575,12 +556,12 @@ export class InboundSession {
 
   // Messages
 
-  #onData(): Reply | undefined {
+  #onData(): commands.Reply | undefined {
     if (this.#recipients.size === 0) return this.#noRecipientReply()
-    if (this.#message) return REPLIES.chunksBegun
+    if (this.#message) return commands.REPLIES.chunksBegun
     this.#message = this.#createMessage(new DataDecoder())
     this.#state = 'message'
-    this.#reply(REPLIES.startMessage)
+    this.#reply(commands.REPLIES.startMessage)
     const octets = this.#input.takeAll()
     this.#setPaused(false)
     if (octets.length > 0) this.#readMessage(this.#message, octets)
@@ -588,8 +569,8 @@ export class InboundSession {
   }
 
   /** RFC 5321 §3.3: 554 when MAIL was accepted and every RCPT rejected. */
-  #noRecipientReply(): Reply {
-    return this.#envelope ? REPLIES.noValidRecipient : REPLIES.needsRecipient
+  #noRecipientReply(): commands.Reply {
+    return this.#envelope ? commands.REPLIES.noValidRecipient : commands.REPLIES.needsRecipient
   }
 
   #createMessage(decoder: DataDecoder): ArrivingMessage {
@@ -599,11 +580,11 @@ export class InboundSession {
   }
 
   /** RFC 3030: the octets of the chunk follow immediately, even when it is rejected. */
-  #onBdat(line: string): Reply | undefined {
-    const chunk = parseBdat(line)
+  #onBdat(line: string): commands.Reply | undefined {
+    const chunk = commands.parseBdat(line)
     if ('code' in chunk || chunk.sizeBytes > this.#host.maxMessageBytes * FLOOD_FACTOR) {
       // After a syntax error it is unknown how many octets follow.
-      this.end('code' in chunk ? chunk : REPLIES.farTooLarge)
+      this.end('code' in chunk ? chunk : commands.REPLIES.farTooLarge)
       return undefined
     }
     const rejection = this.#recipients.size > 0 ? undefined : this.#noRecipientReply()
@@ -635,7 +616,7 @@ export class InboundSession {
     const message = chunk.rejection ? undefined : this.#message
     message?.read(content, this.#host.clock.monotonicMs())
     if (message?.isFarTooLarge) {
-      this.end(REPLIES.farTooLarge)
+      this.end(commands.REPLIES.farTooLarge)
       return
     }
     if (chunk.remainingBytes > 0) return
@@ -645,18 +626,18 @@ export class InboundSession {
     if (message && chunk.isLast) this.#beginStoring(message)
     else {
       this.#state = 'ready'
-      this.#reply(chunk.rejection ?? createChunkReply(chunk.sizeBytes), chunk.rejection === undefined)
+      this.#reply(chunk.rejection ?? commands.createChunkReply(chunk.sizeBytes), chunk.rejection === undefined)
     }
   }
 
   #readMessage(message: ArrivingMessage, octets: Buffer): void {
     const remaining = message.read(octets, this.#host.clock.monotonicMs())
     if (remaining === undefined) {
-      if (message.isFarTooLarge) this.end(REPLIES.farTooLarge)
+      if (message.isFarTooLarge) this.end(commands.REPLIES.farTooLarge)
       return
     }
     if (remaining.length > this.#maxPipelinedBytes()) {
-      this.end(REPLIES.tooMuchPipelined)
+      this.end(commands.REPLIES.tooMuchPipelined)
       return
     }
     // A copy: the buffer from which the octets came must not stay in memory until the reply to the message.
@@ -671,10 +652,10 @@ export class InboundSession {
   }
 
   /** Resolves with the reply to the message; 250 only when it is on disk. */
-  async #store(message: ArrivingMessage): Promise<Reply> {
+  async #store(message: ArrivingMessage): Promise<commands.Reply> {
     const { spoolEntry } = message
     try {
-      if (message.isTooLarge) return createTooLargeReply(this.#host.maxMessageBytes)
+      if (message.isTooLarge) return commands.createTooLargeReply(this.#host.maxMessageBytes)
       return await this.#passOn({
         mailFrom: this.#envelope?.mailFrom ?? '',
         sourceIp: this.#address,
@@ -686,13 +667,13 @@ export class InboundSession {
     } catch (error) {
       const code = error instanceof Error && 'code' in error ? error.code : undefined
       this.#host.onStoreFailed(error)
-      return code === 'ENOSPC' || code === 'EDQUOT' ? REPLIES.noSpace : REPLIES.notStored
+      return code === 'ENOSPC' || code === 'EDQUOT' ? commands.REPLIES.noSpace : commands.REPLIES.notStored
     } finally {
       spoolEntry.drop()
     }
   }
 
-  async #passOn(message: Omit<CompleteMessage, 'destinations'>): Promise<Reply> {
+  async #passOn(message: Omit<CompleteMessage, 'destinations'>): Promise<commands.Reply> {
     const { submission } = this.#host
     const recipients = [...this.#recipients.values()]
     if (submission && this.#login)
@@ -702,10 +683,10 @@ export class InboundSession {
         recipients: recipients.map(({ address }) => address),
       })
     const destinations = recipients.filter((recipient) => recipient.kind !== 'any')
-    return (await this.#host.receive({ ...message, destinations })) ?? REPLIES.messageAccepted
+    return (await this.#host.receive({ ...message, destinations })) ?? commands.REPLIES.messageAccepted
   }
 
-  #onStored(reply: Reply): void {
+  #onStored(reply: commands.Reply): void {
     // In the meantime, the client may have disconnected or been told that the service stops.
     if (this.#state !== 'storing') return
     this.#recordProgress()

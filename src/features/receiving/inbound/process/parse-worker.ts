@@ -24,21 +24,15 @@ import { UnparseableError } from '#protocols/mime/parsed.ts'
 import type { FileWriter } from '#protocols/mime/part-body.ts'
 import { removeQuotes } from '#protocols/mime/reply.ts'
 import { joinPieces, type MessageSource } from '#protocols/mime/source.ts'
-import {
-  type DnsQueryKind,
-  type FromParseWorker,
-  filePrefix,
-  type ParsedContent,
-  type ParseRequest,
-  type ToParseWorker,
-} from './parse-protocol.ts'
+import * as protocol from './parse-protocol.ts'
 
 declare const self: Worker
 
 /** After a larger message garbage is collected immediately, because the runtime would collect it much later. */
 const LARGE_MESSAGE_BYTES = 512 * KiB
 
-const post = (message: FromParseWorker, transfer: ArrayBuffer[] = []): void => self.postMessage(message, transfer)
+const post = (message: protocol.FromParseWorker, transfer: ArrayBuffer[] = []): void =>
+  self.postMessage(message, transfer)
 
 class ParseWorker {
   #rawMail: ContentReader | undefined
@@ -57,7 +51,7 @@ class ParseWorker {
     [Symbol.dispose]() {},
   }
 
-  onMessage(message: ToParseWorker): void {
+  onMessage(message: protocol.ToParseWorker): void {
     switch (message.type) {
       case 'settings':
         this.#rawMail = createContentReader(message.rawFolder)
@@ -74,10 +68,10 @@ class ParseWorker {
     }
   }
 
-  async #process(id: number, request: ParseRequest): Promise<void> {
+  async #process(id: number, request: protocol.ParseRequest): Promise<void> {
     const files = new AttachmentFiles(this.#filesFolder, id)
     let message: MessageSource
-    let content: ParsedContent
+    let content: protocol.ParsedContent
     try {
       const rawMail = this.#rawMail
       if (!rawMail) throw new Error('the Worker has no settings')
@@ -99,7 +93,7 @@ class ParseWorker {
     if (request.sizeBytes > LARGE_MESSAGE_BYTES) Bun.gc(true)
   }
 
-  #query<T>(kind: DnsQueryKind, name: string): Promise<Answer<T>> {
+  #query<T>(kind: protocol.DnsQueryKind, name: string): Promise<Answer<T>> {
     return new Promise((resolve) => {
       const id = ++this.#lastQueryId
       // The answer has the type that this method of the resolver returns.
@@ -109,7 +103,7 @@ class ParseWorker {
   }
 }
 
-function openContent(rawMail: ContentReader, { submitted, rawRef }: ParseRequest): Iterable<Uint8Array> {
+function openContent(rawMail: ContentReader, { submitted, rawRef }: protocol.ParseRequest): Iterable<Uint8Array> {
   if (!submitted) return rawMail.chunks(rawRef)
   return submitted.kind === 'bytes' ? [submitted.bytes] : readFrames(submitted.path)
 }
@@ -172,7 +166,7 @@ class AttachmentFiles {
   }
 
   createFile(): FileWriter {
-    const path = join(this.#folder, `${filePrefix(this.#id)}${this.#files.length}.zst`)
+    const path = join(this.#folder, `${protocol.filePrefix(this.#id)}${this.#files.length}.zst`)
     const file = guardWrite(() => createBlobFile(path))
     this.#files.push({ file, path })
     return {
@@ -192,7 +186,7 @@ class AttachmentFiles {
 async function authenticateMessage(
   id: number,
   message: MessageSource,
-  request: ParseRequest,
+  request: protocol.ParseRequest,
   resolver: Resolver,
 ): Promise<AuthenticationResult> {
   const { sourceIp, helo, mailFrom, hostname } = request
@@ -208,9 +202,9 @@ async function authenticateMessage(
 async function parseContent(
   id: number,
   source: MessageSource,
-  request: ParseRequest,
+  request: protocol.ParseRequest,
   createFile: (() => FileWriter) | undefined,
-): Promise<ParsedContent> {
+): Promise<protocol.ParsedContent> {
   let message: ParsedMessage
   try {
     message = await parseMessage(source, {
@@ -244,8 +238,8 @@ function stripQuotes(id: number, { text }: ParsedMessage): string | null {
 async function findReport(
   id: number,
   message: ParsedMessage,
-  { mailFrom }: ParseRequest,
-): Promise<Pick<ParsedContent, 'report' | 'reportProblem'>> {
+  { mailFrom }: protocol.ParseRequest,
+): Promise<Pick<protocol.ParsedContent, 'report' | 'reportProblem'>> {
   try {
     const feedback = parseFeedbackReport(message)
     if (feedback) return { report: { kind: 'feedback', report: feedback } }
@@ -265,7 +259,7 @@ async function findReport(
 }
 
 /** Drops the in-memory start of attachments that are in files. */
-function dropFileStarts({ message, ...rest }: ParsedContent): ParsedContent {
+function dropFileStarts({ message, ...rest }: protocol.ParsedContent): protocol.ParsedContent {
   if (!message) return rest
   const attachments = message.attachments.map((attachment) =>
     attachment.file ? { ...attachment, content: new Uint8Array(0) } : attachment,
@@ -276,7 +270,7 @@ function dropFileStarts({ message, ...rest }: ParsedContent): ParsedContent {
 const readWhole = ({ path }: AttachmentFile): Uint8Array => joinPieces([...readFrames(path)])
 
 /** The buffers to transfer, of attachments and an unpacked report: only buffers that contain nothing else. */
-function collectBuffers(content: ParsedContent): ArrayBuffer[] {
+function collectBuffers(content: protocol.ParsedContent): ArrayBuffer[] {
   const buffers = new Set<ArrayBuffer>()
   const parts = content.message?.attachments.map((attachment) => attachment.content) ?? []
   if (content.report?.kind === 'aggregate') parts.push(content.report.report.content)
@@ -288,4 +282,4 @@ function collectBuffers(content: ParsedContent): ArrayBuffer[] {
 const toErrorText = (error: unknown): string => (error instanceof Error ? error.message : String(error))
 
 const parseWorker = new ParseWorker()
-self.onmessage = ({ data }: MessageEvent<ToParseWorker>) => parseWorker.onMessage(data)
+self.onmessage = ({ data }: MessageEvent<protocol.ToParseWorker>) => parseWorker.onMessage(data)

@@ -14,16 +14,7 @@ import type { Timer } from '#platform/time/clock.ts'
 import { seconds } from '#platform/units.ts'
 import { UNKNOWN_AUTHENTICATION } from '#protocols/authentication/unknown.ts'
 import type { Answer, Resolver } from '#protocols/dns/resolver.ts'
-import {
-  createGivenUpResult,
-  type DnsQueryKind,
-  type FromParseWorker,
-  filePrefix,
-  type ParsedContent,
-  type ParseRequest,
-  type ParseResult,
-  type ToParseWorker,
-} from './parse-protocol.ts'
+import * as protocol from './parse-protocol.ts'
 import { isLarge } from './queue.ts'
 
 export type { ParseRequest, ParseResult } from './parse-protocol.ts'
@@ -41,7 +32,7 @@ export interface Parser {
    * system of the content store: the store adopts them, or `removeAttachmentFiles` deletes them.
    * @param onParsed called when the Worker is free for the next message, with the time that this one took
    */
-  parse(request: ParseRequest, onParsed?: (parseMs: number) => void): Promise<ParseResult>
+  parse(request: protocol.ParseRequest, onParsed?: (parseMs: number) => void): Promise<protocol.ParseResult>
   close(): void
 }
 
@@ -55,14 +46,14 @@ const IDLE_MS = seconds(60)
 
 interface Job {
   readonly id: number
-  readonly request: ParseRequest
-  readonly resolve: (answer: ParseResult) => void
+  readonly request: protocol.ParseRequest
+  readonly resolve: (answer: protocol.ParseResult) => void
   readonly reject: (error: Error) => void
   readonly onParsed: (parseMs: number) => void
   /** When it was sent to the Worker. */
   startMs: number
   /** Set while it is authenticated. */
-  content?: ParsedContent
+  content?: protocol.ParsedContent
   /** The Worker died while parsing this message and authenticating others: parsing it alone shows the cause. */
   readonly isSuspect: boolean
 }
@@ -108,7 +99,10 @@ class WorkerParser implements Parser {
     this.#large = new WorkerQueue(app, shared)
   }
 
-  parse(request: ParseRequest, onParsed: (parseMs: number) => void = () => undefined): Promise<ParseResult> {
+  parse(
+    request: protocol.ParseRequest,
+    onParsed: (parseMs: number) => void = () => undefined,
+  ): Promise<protocol.ParseResult> {
     return (isLarge(request) ? this.#large : this.#small).parse(request, onParsed)
   }
 
@@ -149,7 +143,7 @@ class WorkerQueue {
     this.#shared = shared
   }
 
-  parse(request: ParseRequest, onParsed: (parseMs: number) => void): Promise<ParseResult> {
+  parse(request: protocol.ParseRequest, onParsed: (parseMs: number) => void): Promise<protocol.ParseResult> {
     if (this.#isClosed) return Promise.reject(new Error('the parser is closed'))
     return new Promise((resolve, reject) => {
       const id = this.#shared.nextId()
@@ -189,7 +183,7 @@ class WorkerQueue {
   #start(): RunningWorker {
     const started: RunningWorker = { worker: this.#shared.startWorker(), isReady: false, silentChecks: 0 }
     const { worker } = started
-    worker.onmessage = ({ data }: MessageEvent<FromParseWorker>) => {
+    worker.onmessage = ({ data }: MessageEvent<protocol.FromParseWorker>) => {
       if (this.#running !== started) return
       started.silentChecks = 0
       this.#onMessage(started, data)
@@ -204,7 +198,7 @@ class WorkerQueue {
     return started
   }
 
-  #onMessage(from: RunningWorker, message: FromParseWorker): void {
+  #onMessage(from: RunningWorker, message: protocol.FromParseWorker): void {
     switch (message.type) {
       case 'ready':
         from.isReady = true
@@ -251,10 +245,10 @@ class WorkerQueue {
     return this.#parsing?.id === id ? this.#parsing : this.#authenticating.get(id)
   }
 
-  async #answerQuery(from: RunningWorker, id: number, kind: DnsQueryKind, name: string): Promise<void> {
+  async #answerQuery(from: RunningWorker, id: number, kind: protocol.DnsQueryKind, name: string): Promise<void> {
     let answer: Answer<unknown>
     try {
-      answer = await (this.#app.resolver as Pick<Resolver, DnsQueryKind>)[kind](name)
+      answer = await (this.#app.resolver as Pick<Resolver, protocol.DnsQueryKind>)[kind](name)
     } catch (error) {
       this.#app.log.error({ err: error, name }, 'DNS query of the parse worker failed')
       answer = { kind: 'servfail' }
@@ -279,7 +273,7 @@ class WorkerQueue {
       if (!dead.isReady) parsing.reject(new ParserUnavailableError(`the parse worker could not be started: ${reason}`))
       // A suspect is parsed while nothing else is in the Worker, so if the Worker dies again, the suspect is the cause.
       else if (others.length > 0) this.#waiting.unshift({ ...parsing, isSuspect: true })
-      else parsing.resolve(createGivenUpResult(problem))
+      else parsing.resolve(protocol.createGivenUpResult(problem))
     }
     this.#startNext()
   }
@@ -288,7 +282,7 @@ class WorkerQueue {
   #removeLeftovers(id: number): void {
     const { filesFolder } = this.#shared
     for (const name of readdirSync(filesFolder))
-      if (name.startsWith(filePrefix(id))) rmSync(join(filesFolder, name), { force: true })
+      if (name.startsWith(protocol.filePrefix(id))) rmSync(join(filesFolder, name), { force: true })
   }
 
   /** Checks a busy Worker at intervals. An idle Worker is checked once, after IDLE_MS, to end it. */
@@ -320,14 +314,18 @@ class WorkerQueue {
   }
 }
 
-const sendToWorker = (worker: Worker, message: ToParseWorker): void => worker.postMessage(message)
+const sendToWorker = (worker: Worker, message: protocol.ToParseWorker): void => worker.postMessage(message)
 
-function toUnreadableError({ isRawLost, error, code }: Extract<FromParseWorker, { type: 'unreadable' }>): Error {
+function toUnreadableError({
+  isRawLost,
+  error,
+  code,
+}: Extract<protocol.FromParseWorker, { type: 'unreadable' }>): Error {
   if (isRawLost) return new RawUnreadableError(`the raw message could not be read: ${error}`)
   return Object.assign(new Error(`a message could not be parsed: ${error}`), { code })
 }
 
 /** Deletes a result's files that the content store did not adopt. */
-export async function removeAttachmentFiles({ message }: ParsedContent): Promise<void> {
+export async function removeAttachmentFiles({ message }: protocol.ParsedContent): Promise<void> {
   for (const { file } of message?.attachments ?? []) if (file) await rm(file.path, { force: true })
 }

@@ -29,23 +29,7 @@ import { readPrefix } from '#protocols/mime/source.ts'
 import { type AppliedEffects, applyEffects, NotReadyError, type PreparedMessage, splitAddress } from './effects.ts'
 import { createGivenUpResult } from './parse-protocol.ts'
 import { type ParseResult, type Parser, ParserUnavailableError, removeAttachmentFiles } from './parser.ts'
-import {
-  beginAttempt,
-  countDeathsAlone,
-  deleteQueueEntry,
-  findQueueEntry,
-  isLarge,
-  isSuspect,
-  LARGE_MESSAGE_BYTES,
-  listQueueEntriesAfter,
-  networkOfOwner,
-  ownerOf,
-  ProcessingQueue,
-  type QueuedMessage,
-  type QueueEntry,
-  sourceNetworkOf,
-  uncountAttempt,
-} from './queue.ts'
+import * as queue from './queue.ts'
 import { releaseBuffer, storeParts, storeReportContent } from './store.ts'
 
 /** Messages in progress at the same time; mostly they wait for DNS. */
@@ -92,7 +76,7 @@ const MAX_HEADER_BYTES = 64 * KiB
 /** State of an entry in this process, from its first attempt until the message is applied. */
 interface Progress {
   /** The entry before the attempt that is counted now; undefined: no attempt is counted. */
-  counted: QueueEntry | undefined
+  counted: queue.QueueEntry | undefined
   /** Failed attempts of any cause; the delay grows with them. */
   failures: number
   /** Failed attempts while storage worked. */
@@ -105,19 +89,19 @@ export class InboundProcessor {
   readonly #app: App
   readonly #parser: Parser
   readonly #running = new Set<Promise<void>>()
-  readonly #queue = new ProcessingQueue()
+  readonly #queue = new queue.ProcessingQueue()
   /** Id of the newest entry in the queue. */
   #lastReadId = 0
   #hasUnread = true
   /** Entries that were in progress when the process died: each is processed alone, to find the cause. */
-  readonly #suspects: QueuedMessage[] = []
+  readonly #suspects: queue.QueuedMessage[] = []
   readonly #waitingByNetwork = new Counts<string>()
   readonly #inProgressByNetwork = new Counts<string>()
   readonly #loads = {
     small: { bytes: 0, unparsed: 0, unparsedBytes: 0 },
     large: { bytes: 0, unparsed: 0, unparsedBytes: 0 },
   }
-  readonly #due: QueuedMessage[] = []
+  readonly #due: queue.QueuedMessage[] = []
   /** By entry id. */
   readonly #progress = new Map<number, Progress>()
   /**
@@ -148,7 +132,7 @@ export class InboundProcessor {
 
   /** Why mail from an address is rejected now: its network has too many messages waiting. Undefined: it is accepted. */
   findRejection(sourceIp: string): Rejection | undefined {
-    const waiting = this.#waitingByNetwork.of(sourceNetworkOf(sourceIp))
+    const waiting = this.#waitingByNetwork.of(queue.sourceNetworkOf(sourceIp))
     return waiting >= (MAX_READ_AHEAD - this.#waitingByNetwork.total) * MAX_FRACTION_PER_NETWORK ? queueFull : undefined
   }
 
@@ -172,7 +156,7 @@ export class InboundProcessor {
     if (counted.length === 0) return
     try {
       await this.#app.commit.writeFromReserve((tx) => {
-        for (const { counted: entry } of counted) if (entry) uncountAttempt(tx, entry)
+        for (const { counted: entry } of counted) if (entry) queue.uncountAttempt(tx, entry)
       })
       for (const progress of counted) progress.counted = undefined
     } catch (error) {
@@ -206,22 +190,22 @@ export class InboundProcessor {
   #readQueue(): void {
     const capacity = Math.min(READ_BATCH_SIZE, MAX_READ_AHEAD - this.#queue.size)
     if (!this.#hasUnread || capacity <= 0) return
-    const entries = listQueueEntriesAfter(this.#app.db, this.#lastReadId, capacity)
+    const entries = queue.listQueueEntriesAfter(this.#app.db, this.#lastReadId, capacity)
     this.#hasUnread = entries.length === capacity
     for (const entry of entries) {
       const { id, sizeBytes, attempts } = entry
-      const queued = { id, sizeBytes, attempts, owner: ownerOf(entry) }
-      if (isSuspect(entry)) this.#suspects.push(queued)
+      const queued = { id, sizeBytes, attempts, owner: queue.ownerOf(entry) }
+      if (queue.isSuspect(entry)) this.#suspects.push(queued)
       else this.#queue.push(queued)
-      this.#waitingByNetwork.add(networkOfOwner(queued.owner), 1)
+      this.#waitingByNetwork.add(queue.networkOfOwner(queued.owner), 1)
       this.#lastReadId = id
     }
   }
 
-  #next(): QueuedMessage | undefined {
+  #next(): queue.QueuedMessage | undefined {
     if (this.#suspects.length > 0) return this.#inProgressByNetwork.total === 0 ? this.#nextSuspect() : undefined
     if (this.#isSuspectInProgress) return undefined
-    const dueIndex = this.#due.findIndex((entry) => this.#hasCapacity(isLarge(entry)))
+    const dueIndex = this.#due.findIndex((entry) => this.#hasCapacity(queue.isLarge(entry)))
     if (dueIndex !== -1) return this.#due.splice(dueIndex, 1)[0]
     if (this.#waitingForStorage >= MAX_WAITING_FOR_STORAGE) return undefined
     return (
@@ -231,7 +215,7 @@ export class InboundProcessor {
   }
 
   /** The one with the fewest deaths alone, so that the message that causes them comes last. */
-  #nextSuspect(): QueuedMessage | undefined {
+  #nextSuspect(): queue.QueuedMessage | undefined {
     let next = 0
     for (const [index, { attempts }] of this.#suspects.entries())
       if (attempts < (this.#suspects[next]?.attempts ?? 0)) next = index
@@ -240,15 +224,15 @@ export class InboundProcessor {
 
   readonly #canBegin = (owner: Owner): boolean =>
     this.#inProgressByNetwork.total < MAX_IN_PROGRESS - RESERVED_IN_PROGRESS ||
-    this.#inProgressByNetwork.of(networkOfOwner(owner)) === 0
+    this.#inProgressByNetwork.of(queue.networkOfOwner(owner)) === 0
 
   #hasCapacity(isForLarge: boolean): boolean {
     if (this.#inProgressByNetwork.total >= MAX_IN_PROGRESS) return false
     const { bytes, unparsed, unparsedBytes } = this.#loads[isForLarge ? 'large' : 'small']
     if (isForLarge) return bytes < MAX_BYTES_IN_PROGRESS && unparsed < MAX_LARGE_UNPARSED
     return (
-      bytes + LARGE_MESSAGE_BYTES <= MAX_BYTES_IN_PROGRESS &&
-      unparsedBytes + LARGE_MESSAGE_BYTES <= MAX_SMALL_BYTES_UNPARSED
+      bytes + queue.LARGE_MESSAGE_BYTES <= MAX_BYTES_IN_PROGRESS &&
+      unparsedBytes + queue.LARGE_MESSAGE_BYTES <= MAX_SMALL_BYTES_UNPARSED
     )
   }
 
@@ -258,7 +242,7 @@ export class InboundProcessor {
   }
 
   /** Retries an entry after a delay that grows with each failure; other messages do not wait for it. */
-  #retryLater(entry: QueuedMessage, cause: 'storage' | 'fault' | 'early'): void {
+  #retryLater(entry: queue.QueuedMessage, cause: 'storage' | 'fault' | 'early'): void {
     const progress = this.#progressOf(entry.id)
     progress.failures++
     if (cause === 'storage') this.#waitingForStorage++
@@ -266,7 +250,7 @@ export class InboundProcessor {
     progress.retry = this.#app.clock.after(backoffDelayMs(progress.failures, RETRY_DELAYS), () => {
       progress.retry = undefined
       if (cause === 'storage') this.#waitingForStorage--
-      if (isSuspect(entry)) this.#suspects.push(entry)
+      if (queue.isSuspect(entry)) this.#suspects.push(entry)
       else this.#due.push(entry)
       this.#startReady()
     })
@@ -281,10 +265,10 @@ export class InboundProcessor {
     return progress
   }
 
-  #begin(queued: QueuedMessage): void {
-    let entry: QueueEntry | undefined
+  #begin(queued: queue.QueuedMessage): void {
+    let entry: queue.QueueEntry | undefined
     try {
-      entry = findQueueEntry(this.#app.db, queued.id)
+      entry = queue.findQueueEntry(this.#app.db, queued.id)
     } catch (error) {
       this.#due.push(queued)
       throw error
@@ -294,12 +278,12 @@ export class InboundProcessor {
       return
     }
     this.#progress.delete(queued.id)
-    this.#waitingByNetwork.add(networkOfOwner(queued.owner), -1)
+    this.#waitingByNetwork.add(queue.networkOfOwner(queued.owner), -1)
   }
 
-  #run(queued: QueuedMessage, entry: QueueEntry): void {
+  #run(queued: queue.QueuedMessage, entry: queue.QueueEntry): void {
     const { sizeBytes } = queued
-    const load = this.#loads[isLarge(queued) ? 'large' : 'small']
+    const load = this.#loads[queue.isLarge(queued) ? 'large' : 'small']
     this.#countInProgress(queued, 1)
     load.unparsed++
     load.unparsedBytes += sizeBytes
@@ -326,13 +310,13 @@ export class InboundProcessor {
     this.#running.add(work)
   }
 
-  #countInProgress(queued: QueuedMessage, change: 1 | -1): void {
-    this.#inProgressByNetwork.add(networkOfOwner(queued.owner), change)
-    this.#loads[isLarge(queued) ? 'large' : 'small'].bytes += change * queued.sizeBytes
-    if (isSuspect(queued)) this.#isSuspectInProgress = change === 1
+  #countInProgress(queued: queue.QueuedMessage, change: 1 | -1): void {
+    this.#inProgressByNetwork.add(queue.networkOfOwner(queued.owner), change)
+    this.#loads[queue.isLarge(queued) ? 'large' : 'small'].bytes += change * queued.sizeBytes
+    if (queue.isSuspect(queued)) this.#isSuspectInProgress = change === 1
   }
 
-  async #onFailed(queued: QueuedMessage, entry: QueueEntry, error: unknown): Promise<void> {
+  async #onFailed(queued: queue.QueuedMessage, entry: queue.QueueEntry, error: unknown): Promise<void> {
     if (this.#isStopping) return
     const progress = this.#progressOf(queued.id)
     await this.#uncount([progress])
@@ -348,7 +332,7 @@ export class InboundProcessor {
     this.#retryLater(queued, isLocalFailure ? 'storage' : 'fault')
   }
 
-  async #process(entry: QueueEntry, onParsed: (parseMs: number) => void): Promise<void> {
+  async #process(entry: queue.QueueEntry, onParsed: (parseMs: number) => void): Promise<void> {
     const destinations = JSON.parse(entry.destinations) as Destination[]
     const result = await this.#waitUntilClosed(this.#parse(entry, onParsed))
     // The service is stopping and the result was cut off: nothing is known, so nothing is stored.
@@ -361,16 +345,16 @@ export class InboundProcessor {
     }
   }
 
-  async #apply(entry: QueueEntry, destinations: readonly Destination[], result: ParseResult): Promise<void> {
+  async #apply(entry: queue.QueueEntry, destinations: readonly Destination[], result: ParseResult): Promise<void> {
     const app = this.#app
     const prepared = await this.#prepare(entry, destinations, result)
     const effects = await app.commit.writeFromReserve((tx) => {
-      deleteQueueEntry(tx, entry.id)
+      queue.deleteQueueEntry(tx, entry.id)
       // The sweep deletes the blob unless a row refers to it.
       if (!destinations.some(({ kind }) => kind === 'domain')) dropContent(app, tx, { rawMail: [entry.rawRef] })
       return applyEffects(app, tx, destinations, prepared)
     })
-    this.#waitingByNetwork.add(sourceNetworkOf(entry.sourceIp), -1)
+    this.#waitingByNetwork.add(queue.sourceNetworkOf(entry.sourceIp), -1)
     if (result.isGivenUp)
       app.log.error(
         { ...toLogFields(app.db, entry), messages: effects.storedIds, problem: result.problem },
@@ -399,14 +383,14 @@ export class InboundProcessor {
     }
   }
 
-  async #parse(entry: QueueEntry, onParsed: (parseMs: number) => void): Promise<ParseResult> {
+  async #parse(entry: queue.QueueEntry, onParsed: (parseMs: number) => void): Promise<ParseResult> {
     const app = this.#app
     const progress = this.#progressOf(entry.id)
     if (progress.counted === undefined) {
-      await app.commit.writeFromReserve((tx) => beginAttempt(tx, entry))
+      await app.commit.writeFromReserve((tx) => queue.beginAttempt(tx, entry))
       progress.counted = entry
     }
-    if (countDeathsAlone(entry) >= MAX_DEATHS_ALONE)
+    if (queue.countDeathsAlone(entry) >= MAX_DEATHS_ALONE)
       return createGivenUpResult('The service crashed several times while parsing it.')
     if (progress.faults >= MAX_FAULTS) return createGivenUpResult('It could not be processed; see the service log.')
     const { hostname } = app.config
@@ -415,7 +399,7 @@ export class InboundProcessor {
 
   /** The slow work before the transaction: stores the parts that clients can read, classifies the message. */
   async #prepare(
-    entry: QueueEntry,
+    entry: queue.QueueEntry,
     destinations: readonly Destination[],
     result: ParseResult,
   ): Promise<PreparedMessage> {
@@ -451,12 +435,12 @@ export class InboundProcessor {
   }
 
   /** The readable header of an unparseable message. Throws only for transient storage failures. */
-  async #readHeader(entry: QueueEntry): Promise<ParsedMessage> {
+  async #readHeader(entry: queue.QueueEntry): Promise<ParsedMessage> {
     const { rawRef, mailFrom } = entry
     // Loaded on demand: the main thread parses nothing else.
     const { parseHeader } = await import('#protocols/mime/parse.ts')
     try {
-      if (countDeathsAlone(entry) < MAX_DEATHS_OVER_HEADER)
+      if (queue.countDeathsAlone(entry) < MAX_DEATHS_OVER_HEADER)
         return parseHeader(readPrefix({ chunks: () => this.#app.rawMail.chunks(rawRef) }, MAX_HEADER_BYTES), {
           mailFrom,
         })
@@ -478,10 +462,10 @@ export class InboundProcessor {
   }
 }
 
-const toEnvelope = ({ id: _, destinations: __, attempts: ___, ...envelope }: QueueEntry): Envelope => envelope
+const toEnvelope = ({ id: _, destinations: __, attempts: ___, ...envelope }: queue.QueueEntry): Envelope => envelope
 
 /** Identifies a received message in a log line: the email that it is about, and the account that it is about or for. */
-function toLogFields(db: Database, { id, destinations }: QueueEntry) {
+function toLogFields(db: Database, { id, destinations }: queue.QueueEntry) {
   const all = JSON.parse(destinations) as Destination[]
   const about = all.find((destination) => 'recipientId' in destination)
   if (about) return { receipt: id, ...findRecipientLogFields(db, about.recipientId) }
