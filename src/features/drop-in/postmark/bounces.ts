@@ -10,7 +10,7 @@ import { toBounceFields, toSlug, toStreamName } from '#features/webhooks/webhook
 import { prepareStatements } from '#platform/db/open.ts'
 import { invalid, notFound } from '#platform/errors.ts'
 import { formatUuid } from '#platform/ids.ts'
-import { createQueryReader, isInTime, type Query, readTimes, readWindow } from './query.ts'
+import { createQueryReader, isInTime, type Query, readTimes, readWindow } from './fields.ts'
 
 const INVALID_QUERY = 'invalid_bounce_query'
 const TYPES: readonly EventType[] = ['bounced', 'complained']

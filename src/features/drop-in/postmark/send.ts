@@ -16,8 +16,7 @@ import { AppError, invalid } from '#platform/errors.ts'
 import { isoTime } from '#platform/http/envelope.ts'
 import { formatUuid, newUuid, parseUuid } from '#platform/ids.ts'
 import { domainOfMailbox } from '#protocols/address/parse.ts'
-import { isTestActor } from './dialect.ts'
-import { INACTIVE_RECIPIENT, type PostmarkError, toErrorResult } from './errors.ts'
+import { INACTIVE_RECIPIENT, isTestActor, type PostmarkError, toErrorResult } from './dialect.ts'
 import { type ShownRecipients, type Translated, type TranslateOptions, translateMessage } from './message.ts'
 
 const MAX_BATCH = 500

@@ -16,8 +16,7 @@ import { isMarketingStream, toSlug } from '#features/webhooks/webhooks/payload/p
 import { AppError, invalid } from '#platform/errors.ts'
 import { isoTime } from '#platform/http/envelope.ts'
 import { isJsonObject } from '#platform/json-object.ts'
-import { createFieldReader } from './fields.ts'
-import { createQueryReader, isInTime, type Query, readTimes } from './query.ts'
+import { createFieldReader, createQueryReader, isInTime, type Query, readTimes } from './fields.ts'
 
 /** Rows read at a time: about 1 ms. */
 const BATCH_SIZE = 250

@@ -19,9 +19,8 @@ import {
 import { type AppError, invalid } from '#platform/errors.ts'
 import { formatUuid } from '#platform/ids.ts'
 import { isJsonObject } from '#platform/json-object.ts'
-import { createFieldReader } from './fields.ts'
+import { createFieldReader, createQueryReader, type Query, readWindow } from './fields.ts'
 import { findMustachio } from './mustachio.ts'
-import { createQueryReader, type Query, readWindow } from './query.ts'
 
 const INVALID_QUERY = 'invalid_template_query'
 const MAX_ALIAS_LENGTH = 60

@@ -2,11 +2,20 @@
  * @module Checks the DNS records of a domain, each with an outcome and a sentence that says what to do. Pass a
  * resolver without a cache, so that a new record is seen. Stores nothing.
  */
-import type { Resolver } from '#protocols/dns/resolver.ts'
+import type { MxRecord, Resolver } from '#protocols/dns/resolver.ts'
 import { checkDkim } from './check-dkim.ts'
 import { checkDmarc } from './check-dmarc.ts'
-import { checkInboundMx, checkReturnPath } from './check-mx.ts'
-import type { Check } from './check-result.ts'
+import {
+  adviseFinalDot,
+  type Check,
+  findAbsenceHint,
+  hasRecord,
+  isCheck,
+  missing,
+  toRecordsOrCheck,
+  verified,
+  wrong,
+} from './check-result.ts'
 import { checkSpf } from './check-spf.ts'
 import {
   type ByRecord,
@@ -14,6 +23,7 @@ import {
   type DomainDns,
   resolveRecords,
   toEd25519Key,
+  toReturnPathHost,
   toRsaKey,
 } from './dns-records.ts'
 
@@ -31,3 +41,74 @@ export function checkDomain(resolver: Resolver, dns: DomainDns): Promise<ByRecor
     mx: checkInboundMx(resolver, dns),
   })
 }
+
+const checkReturnPath = (resolver: Resolver, dns: DomainDns): Promise<Check> =>
+  checkMx(resolver, dns, toReturnPathHost(dns), {
+    whenMissing: 'Without it, bounces do not reach us.',
+    whenElsewhere: 'Bounces of your mail must reach us.',
+    condition: '',
+  })
+
+const checkInboundMx = (resolver: Resolver, dns: DomainDns): Promise<Check> =>
+  checkMx(resolver, dns, dns.domain, {
+    whenMissing: `An MX record that points to us is ${INBOUND_ONLY}.`,
+    whenElsewhere: `Leave it unchanged to keep receiving mail there: an MX record that points to us is ${INBOUND_ONLY}.`,
+    condition: 'To receive its mail here: ',
+  })
+
+const INBOUND_ONLY =
+  'not needed for sending, only to receive the mail of the domain here instead of at its current mail server'
+
+interface Purpose {
+  readonly whenMissing: string
+  readonly whenElsewhere: string
+  /** With which the advice begins. */
+  readonly condition: string
+}
+
+async function checkMx(resolver: Resolver, dns: DomainDns, host: string, purpose: Purpose): Promise<Check> {
+  const records = toRecordsOrCheck(await resolver.mx(host), 'MX record', host)
+  if (isCheck(records)) return records
+  const { hostname, domain } = dns
+  const formatAdvice = (sentence: string) => purpose.condition + sentence
+  const publish = `Publish an MX record at ${host} with priority 10 and the value ${hostname}`
+  if (records.length === 0) {
+    const isOurs = async (name: string) =>
+      hasRecord(await resolver.mx(name), ({ exchange }) => exchange === hostname.toLowerCase())
+    const hint = await findAbsenceHint(resolver, domain, host, isOurs)
+    return missing(`There is no MX record at ${host}.`, purpose.whenMissing, hint, formatAdvice(publish))
+  }
+  const named = records.filter((r) => r.exchange !== '')
+  const ourRecord = named.filter((r) => r.exchange === hostname.toLowerCase()).sort(comparePreference)[0]
+  if (ourRecord === undefined) {
+    const isExtended = named.some((r) => r.exchange.startsWith(`${hostname.toLowerCase()}.`))
+    return wrong(
+      named.length === 0
+        ? `${host} has a null MX, which means that it accepts no mail.`
+        : `The MX of ${host} points to ${formatRecords(named)} and not to ${hostname}.`,
+      isExtended ? adviseFinalDot(hostname) : '',
+      named.length === 0 ? purpose.whenMissing : purpose.whenElsewhere,
+      formatAdvice(publish),
+    )
+  }
+  const before = named.filter(
+    (r) => r !== ourRecord && r.exchange !== ourRecord.exchange && r.preference <= ourRecord.preference,
+  )
+  if (before.length > 0) {
+    return wrong(
+      `The MX records of ${host} name ${hostname} with priority ${ourRecord.preference}, but also ${formatRecords(before)}, and senders use the lowest number first.`,
+      purpose.whenElsewhere,
+      formatAdvice(`Remove the others or give ${hostname} the lowest number.`),
+    )
+  }
+  return verified(`The MX of ${host} points to ${hostname}.`)
+}
+
+const comparePreference = (a: MxRecord, b: MxRecord): number => a.preference - b.preference
+
+const formatRecords = (records: readonly MxRecord[]): string =>
+  [...records]
+    .sort(comparePreference)
+    .slice(0, 5)
+    .map((r) => `${r.exchange} (priority ${r.preference})`)
+    .join(', ')

@@ -1,4 +1,5 @@
-/** @module Routes of /v1/domains. */
+/** @module Routes of /v1/domains, and /t/tls-allowed. */
+import { isIP } from 'node:net'
 import { Type } from '@sinclair/typebox'
 import { Elysia } from 'elysia'
 import { actForAccount } from '#features/core/accounts/accounts.ts'
@@ -13,7 +14,7 @@ import * as model from './model.ts'
 import { readPublishedDns } from './published-dns.ts'
 import { startDkimRotation } from './rotate-dkim.ts'
 import { removeTrackingDomain, setTrackingDomain } from './set-tracking.ts'
-import { getCnameTarget } from './tracking-domain.ts'
+import { getCnameTarget, getPublicHost, isTrackingHost, normaliseHost } from './tracking-domain.ts'
 import { verifyDomain, verifyTracking, vouchForDomain } from './verify.ts'
 import { formatZoneFile } from './zone-file.ts'
 
@@ -198,3 +199,27 @@ export const operatorDomainRoutes = (app: App) =>
       ),
     },
   )
+
+const MAX_NAME_LENGTH = 253
+
+/**
+ * A reverse proxy asks it before it creates a certificate for the host name of an incoming connection. Responds 200 for
+ * the public host of the service and for verified tracking domains, else 404, without a body. Public; reveals no more
+ * than DNS does. Its path is below /t/ because tracking hosts serve that prefix.
+ */
+export const tlsPages = (app: App) =>
+  new Elysia().get(
+    '/t/tls-allowed',
+    ({ query, set }) => {
+      const { domain: host = '' } = query
+      set.status = host.length <= MAX_NAME_LENGTH && canHaveCertificate(app, normaliseHost(host)) ? 200 : 404
+      set.headers['cache-control'] = 'no-store'
+    },
+    {
+      query: Type.Object({ domain: Type.Optional(Type.String()) }),
+      detail: { hide: true },
+    },
+  )
+
+const canHaveCertificate = ({ config, db }: App, host: string): boolean =>
+  (host === getPublicHost(config) && isIP(host) === 0) || isTrackingHost(db, host)

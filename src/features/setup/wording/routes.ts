@@ -1,7 +1,8 @@
-/** @module /v1/account/wording and /v1/account/logo. */
+/** @module /v1/account/wording and /v1/account/logo; /t/logo: logos of accounts, for mails and pages. */
 import { Elysia } from 'elysia'
 import type { Actor, App } from '#features/core/app/app.ts'
 import { authenticated, describeWith } from '#features/core/app/http.ts'
+import { findTrackingHostAccount, getPublicHost } from '#features/setup/domains/tracking-domain.ts'
 import { acceptsBody } from '#platform/http/body.ts'
 import { dataBody } from '#platform/http/envelope.ts'
 import { errorResponses } from '#platform/http/route-errors.ts'
@@ -10,7 +11,7 @@ import { KiB } from '#platform/units.ts'
 import { MAX_LOGO_BYTES, MAX_UPLOAD_PIXELS, readLogo } from './logo.ts'
 import { toWordingWire, WordingChangeBody, WordingRecord } from './model.ts'
 import { DEFAULT_TEXTS } from './texts.ts'
-import { changeLogo, changeWording, deleteWording, readWording, type Wording } from './wording.ts'
+import { changeLogo, changeWording, deleteWording, findLogo, LOGO_PATH, readWording, type Wording } from './wording.ts'
 
 const tags = ['Account']
 const reads = describeWith('account:read')
@@ -67,4 +68,41 @@ export const wordingRoutes = (app: App, publicUrl: string) => {
     .delete('/logo', async ({ actor }) => void (await changeLogo(app, actor, null)), {
       detail: administers('Delete the logo', 'Mails and pages show the name instead.'),
     })
+}
+
+const HEADERS = {
+  'x-content-type-options': 'nosniff',
+  'content-security-policy': "default-src 'none'; sandbox",
+  // Webmail that isolates itself (COEP) shows images of other sites only with this header.
+  'cross-origin-resource-policy': 'cross-origin',
+  'x-robots-tag': 'noindex, nofollow',
+}
+
+/**
+ * Public, and the same for every reader: a request says nothing about who reads. Under the tracking host of an account
+ * there is only its own logo.
+ */
+export function logoPages(app: App) {
+  const ownHost = getPublicHost(app.config)
+  return new Elysia().get(
+    `${LOGO_PATH}/:hash`,
+    ({ params, request }) => {
+      const { hostname } = new URL(request.url)
+      const holder = hostname === ownHost ? undefined : findTrackingHostAccount(app.db, hostname)
+      const logo = findLogo(app.db, params.hash, holder)
+      if (!logo)
+        return new Response('There is no such logo.\n', {
+          status: 404,
+          headers: { ...HEADERS, 'content-type': 'text/plain; charset=utf-8', 'cache-control': 'no-store' },
+        })
+      return new Response(new Uint8Array(logo.bytes), {
+        headers: {
+          ...HEADERS,
+          'content-type': logo.type,
+          'cache-control': 'public, max-age=31536000, immutable',
+        },
+      })
+    },
+    { detail: { hide: true } },
+  )
 }
