@@ -4,22 +4,30 @@
  */
 import { networkInterfaces } from 'node:os'
 import { join } from 'node:path'
+import { createSecureContext, type SecureContext } from 'node:tls'
+import type { App } from '#features/core/app/app.ts'
 import { type RunningSubmission, startSubmission } from '#features/drop-in/submission/start.ts'
+import { openCertificate, type WatchedCertificate } from '#features/receiving/inbound/listener/tls-certificate.ts'
 import { type RunningInbound, startInbound } from '#features/receiving/inbound/start.ts'
 import { readProviders } from '#features/sending/delivery/providers/registry.ts'
 import { type RunningDelivery, startDelivery } from '#features/sending/delivery/start.ts'
 import { Challenges } from '#features/setup/certificates/challenges.ts'
+import { listOrderedHosts } from '#features/setup/certificates/hosts.ts'
+import { CertificateOrders, TLS_OPTIONS } from '#features/setup/certificates/orders.ts'
+import { getPublicHost } from '#features/setup/domains/tracking-domain.ts'
 import { WebhookDispatcher } from '#features/webhooks/webhooks/deliver/dispatcher.ts'
 import { systemCodeOf } from '#platform/errors.ts'
 import { startAdminSocket } from '#platform/http/admin-socket.ts'
+import type { HttpServer } from '#platform/http/server.ts'
 import { createLog } from '#platform/log/log.ts'
+import { readCertificateAuthorities } from '#platform/net/certificate-authorities.ts'
 import { createListenError } from '#platform/net/listen-error.ts'
+import type { KeyedCertificate } from '#platform/net/self-signed.ts'
 import { type Config, ConfigError, type SettingReport } from '#platform/settings/config.ts'
 import { listOutboundIps } from '#platform/settings/outbound-source.ts'
 import { parseHostPort, toReachableUrl } from '#platform/settings/setting-kinds.ts'
 import { systemClock } from '#platform/time/clock.ts'
 import { createAdminFetch } from './admin-fetch.ts'
-import { type RunningCertificates, startCertificates } from './certificates.ts'
 import { type CreateOptions, type OpenedApp, openApp, RESTORE_REMEDY, toCorruptionError } from './create.ts'
 import { Doctor } from './doctor/doctor.ts'
 import { createHttp, listenHttp } from './http.ts'
@@ -221,3 +229,69 @@ const listenForMetrics = (metrics: MetricsEndpoint, { metricsAddr }: Config, sou
     sources.opened.app.ownPorts.add(bound.port)
     return bound
   })
+
+interface RunningCertificates {
+  /** Where HTTPS is served; undefined without TASSIS_HTTPS_ADDR. */
+  readonly endpoint: { readonly host: string; readonly port: number } | undefined
+  stop(): Promise<void>
+}
+
+/** Rejects with the system's error when the address cannot be used, with ConfigError when the certificate cannot. */
+export async function startCertificates(
+  app: App,
+  { http, challenges }: { readonly http: HttpServer; readonly challenges: Challenges },
+): Promise<RunningCertificates> {
+  const { config } = app
+  const orders = new CertificateOrders({
+    app,
+    authorities: readCertificateAuthorities(config),
+    challenges,
+    listHosts: () => listOrderedHosts(app).map(({ host }) => host),
+  })
+  const address = parseHostPort(config.httpsAddr)
+  const fallback = address && (await openFallback(app))
+  try {
+    const bound =
+      address &&
+      fallback &&
+      (await http.listenTls(address.host, address.port, {
+        contextFor: (serverName) => orders.contextFor(serverName) ?? fallback.context(),
+        probe: () => challenges.probe(),
+      }))
+    if (config.acmeTermsAgreed) orders.start()
+    return {
+      endpoint: bound && { host: bound.hostname, port: bound.port },
+      async stop() {
+        await orders.stop()
+        fallback?.watched.close()
+      },
+    }
+  } catch (error) {
+    fallback?.watched.close()
+    throw error
+  }
+}
+
+/** The certificate of the public host, for clients that name no host, or one that has no certificate. */
+async function openFallback(app: App): Promise<{ watched: WatchedCertificate; context: () => SecureContext }> {
+  const { config, clock, log } = app
+  const toContext = (certificate: KeyedCertificate) => createSecureContext({ ...TLS_OPTIONS, ...certificate })
+  let context: SecureContext | undefined
+  const watched = await openCertificate({
+    config,
+    hostname: getPublicHost(config),
+    listener: 'HTTPS',
+    clock,
+    log,
+    onChange: (certificate) => {
+      context = toContext(certificate)
+    },
+  })
+  return {
+    watched,
+    context: () => {
+      context ??= toContext(watched.current)
+      return context
+    },
+  }
+}

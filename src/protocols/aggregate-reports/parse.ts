@@ -2,11 +2,17 @@
  * @module Recognises and reads reports about a domain's mail from other hosts: DMARC aggregate (RFC 9990, RFC 7489
  * §7.2) and TLS-RPT (RFC 8460). Does not check the sender: a report is unverified.
  */
+import { gunzipSync, inflateRawSync } from 'node:zlib'
+import { XMLParser, XMLValidator } from 'fast-xml-parser'
 import type { AttachmentFile, ParsedAttachment, ParsedMessage } from '#protocols/mime/parsed.ts'
-import { readDmarcReport } from './dmarc.ts'
-import { type AggregateReport, UnreadableReportError } from './report.ts'
-import { readTlsReport } from './tls.ts'
-import { createTooLargeError, MAX_REPORT_BYTES, unpack } from './unpack.ts'
+import {
+  type AggregateReport,
+  cleanText,
+  sanitiseDomain,
+  sanitiseTime,
+  toRecord,
+  UnreadableReportError,
+} from './report.ts'
 
 /** Maximum number of attachments unpacked and read; each costs up to 10 MiB of memory. */
 const MAX_ATTACHMENTS_READ = 3
@@ -90,4 +96,181 @@ function readReport(content: Uint8Array, namedDomain: string | undefined): Aggre
   if (start.startsWith('<')) return readDmarcReport(content)
   if (start.startsWith('{')) return readTlsReport(content, namedDomain)
   throw new UnreadableReportError('The attachment is neither XML nor JSON.')
+}
+
+const MAX_REPORT_BYTES = 10 * 1024 * 1024
+
+const createTooLargeError = () => new UnreadableReportError('The report is larger than 10 MiB.')
+const createCorruptError = () => new UnreadableReportError('The packed report is corrupt.')
+
+/**
+ * Returns the content of a gzip, of a zip with one file, or the bytes themselves when they are neither, within a limit
+ * that a decompression bomb cannot exceed in memory. The first octets tell, because names and types are often wrong.
+ */
+function unpack(packed: Uint8Array): Uint8Array {
+  const content = isGzip(packed) ? gunzip(packed) : isZip(packed) ? unzip(packed) : packed
+  if (content.length > MAX_REPORT_BYTES) throw createTooLargeError()
+  if (isGzip(content) || isZip(content)) throw new UnreadableReportError('The report is packed twice.')
+  return content
+}
+
+const isGzip = (bytes: Uint8Array): boolean => bytes[0] === 0x1f && bytes[1] === 0x8b
+/** A zip begins with a local file header, or with the end of an archive without files. */
+const isZip = (bytes: Uint8Array): boolean =>
+  bytes[0] === 0x50 && bytes[1] === 0x4b && (bytes[2] === 0x03 || bytes[2] === 0x05)
+
+function inflate(packed: Uint8Array, unpackSync: typeof gunzipSync): Uint8Array {
+  try {
+    return unpackSync(packed, { maxOutputLength: MAX_REPORT_BYTES })
+  } catch (error) {
+    throw error instanceof RangeError ? createTooLargeError() : createCorruptError()
+  }
+}
+
+/** Some senders add a line break, which zlib refuses. The last octet of the trailer is 0, part of the size. */
+const gunzip = (packed: Uint8Array): Uint8Array =>
+  inflate(packed.subarray(0, packed.findLastIndex((byte) => byte !== 0x0d && byte !== 0x0a) + 1), gunzipSync)
+
+/** Unpacks what follows the first header, without regard to the stated sizes: they are the sender's. */
+function unzip(packed: Uint8Array): Uint8Array {
+  const zip = Buffer.from(packed.buffer, packed.byteOffset, packed.length)
+  if (zip[2] === 0x05) throw new UnreadableReportError('The archive has no file.')
+  const directoryEnd = zip.lastIndexOf('PK\x05\x06')
+  if (zip.length < 30 || (directoryEnd >= 0 && zip.length < directoryEnd + 12)) throw createCorruptError()
+  if (directoryEnd >= 0 && zip.readUInt16LE(directoryEnd + 10) > 1)
+    throw new UnreadableReportError('The archive has more than one file.')
+  const content = zip.subarray(30 + zip.readUInt16LE(26) + zip.readUInt16LE(28))
+  const isStored = zip.readUInt16LE(8) === 0
+  return isStored ? content.subarray(0, zip.readUInt32LE(18)) : inflate(content, inflateRawSync)
+}
+
+/**
+ * Reads the metadata of a TLS report (RFC 8460 §4.4), not its failures.
+ * @param namedDomain from the TLS-Report-Domain header field, for a report without policies
+ */
+function readTlsReport(content: Uint8Array, namedDomain: string | undefined): AggregateReport {
+  let json: unknown
+  try {
+    json = JSON.parse(new TextDecoder().decode(content))
+  } catch {
+    throw new UnreadableReportError('The JSON is not well-formed.')
+  }
+  const report = toRecord(json)
+  const period = toRecord(report['date-range'])
+  const policies: unknown = report['policies']
+  const policy = toRecord(toRecord(Array.isArray(policies) ? policies[0] : undefined)['policy'])
+  const domain = sanitiseDomain(policy['policy-domain']) ?? sanitiseDomain(namedDomain)
+  const reportId = cleanText(report['report-id'])
+  const organisation = cleanText(report['organization-name']) || cleanText(report['contact-info'])
+  if (domain === undefined) throw new UnreadableReportError('The JSON names no policy-domain.')
+  if (reportId === '' || organisation === '')
+    throw new UnreadableReportError('The JSON has no organization-name or no report-id.')
+  return {
+    kind: 'tls',
+    domain,
+    organisation,
+    reportId,
+    beginMs: parseDateTime(period['start-datetime']),
+    endMs: parseDateTime(period['end-datetime']),
+    content,
+  }
+}
+
+/** RFC 3339, as RFC 8460 §4.4 requires. */
+function parseDateTime(value: unknown): number | null {
+  const text = cleanText(value)
+  return /^\d{4}-\d\d-\d\d[Tt ]\d\d:\d\d:\d\d/.test(text) ? sanitiseTime(Date.parse(text)) : null
+}
+
+const MAX_LEVELS = 20
+const LARGE_LENGTH = 1024 * 1024
+/** Names of the elements to read, by depth; all others are parsed and dropped. */
+const READ_ELEMENTS: readonly ReadonlySet<string>[] = [
+  new Set(['feedback']),
+  new Set(['report_metadata', 'policy_published']),
+  new Set(['org_name', 'email', 'report_id', 'date_range', 'domain']),
+  new Set(['begin', 'end']),
+]
+
+/**
+ * Reads the metadata of a DMARC aggregate report (RFC 9990, RFC 7489 appendix C), not its records. Resolves only the five
+ * predefined XML entities and rejects a document type, so the text cannot expand when it is read.
+ */
+function readDmarcReport(content: Uint8Array): AggregateReport {
+  const root = firstElement(parseXml(decodeXml(content))['feedback'])
+  const metadata = firstElement(root['report_metadata'])
+  const period = firstElement(metadata['date_range'])
+  const domain = sanitiseDomain(readText(firstElement(root['policy_published'])['domain']))
+  const reportId = readText(metadata['report_id'])
+  const organisation = readText(metadata['org_name']) || readText(metadata['email'])
+  if (domain === undefined) throw new UnreadableReportError('The XML names no domain in policy_published.')
+  if (reportId === '' || organisation === '')
+    throw new UnreadableReportError('The XML has no org_name or no report_id.')
+  const [beginMs, endMs] = [parseSeconds(period['begin']), parseSeconds(period['end'])]
+  return { kind: 'dmarc', domain, organisation, reportId, beginMs, endMs, content }
+}
+
+/** Both are needed: the parser alone accepts much that is not XML, and the validator does not limit the depth. */
+function parseXml(text: string): Readonly<Record<string, unknown>> {
+  if (/<!(?:DOCTYPE|ENTITY)/i.test(text)) throw new UnreadableReportError('The XML must not have a document type.')
+  try {
+    const parsed = firstElement(createParser().parse(text))
+    // Parser and validator each allocate many times the size of the text, so the garbage of the parser is freed before
+    // the validator runs.
+    if (text.length > LARGE_LENGTH) Bun.gc(true)
+    if (XMLValidator.validate(text) === true) return parsed
+  } catch {
+    // Reported below, as other text that is not XML.
+  }
+  throw new UnreadableReportError(`The XML is not well-formed, or has more than ${MAX_LEVELS} levels.`)
+}
+
+const createParser = (): XMLParser =>
+  new XMLParser({
+    processEntities: false,
+    ignoreAttributes: true,
+    ignoreDeclaration: true,
+    ignorePiTags: true,
+    parseTagValue: false,
+    removeNSPrefix: true,
+    maxNestedTags: MAX_LEVELS,
+    jPath: false,
+    updateTag: (name, path) => typeof path === 'string' || READ_ELEMENTS[path.getDepth() - 1]?.has(name) === true,
+  })
+
+/** Returns the members of an element, or those of the first element when there are several. */
+const firstElement = (value: unknown): Readonly<Record<string, unknown>> =>
+  toRecord(Array.isArray(value) ? value[0] : value)
+
+/** Returns the text of an element, or that of the first element when there are several. */
+const readText = (value: unknown): string => {
+  const one: unknown = Array.isArray(value) ? value[0] : value
+  return cleanText(typeof one === 'string' ? decodeEntities(one) : one)
+}
+
+const ENTITIES: Readonly<Record<string, string>> = { amp: '&', lt: '<', gt: '>', quot: '"', apos: "'" }
+
+const decodeEntities = (text: string): string =>
+  text.slice(0, 4096).replace(/&(amp|lt|gt|quot|apos);/g, (_, name: string) => ENTITIES[name] ?? '')
+
+function parseSeconds(value: unknown): number | null {
+  const text = readText(value)
+  return /^\d{1,12}$/.test(text) ? sanitiseTime(Number(text) * 1000) : null
+}
+
+/** Decodes by byte order mark, else by the XML declaration, else as UTF-8. */
+function decodeXml(content: Uint8Array): string {
+  const start = Buffer.from(content.subarray(0, 200)).toString('latin1')
+  const declared = /^(?:\xef\xbb\xbf)?\s*<\?xml[^>]*\bencoding\s*=\s*["']([A-Za-z0-9._-]{1,40})["']/.exec(start)?.[1]
+  const label = start.startsWith('\xff\xfe')
+    ? 'utf-16le'
+    : start.startsWith('\xfe\xff')
+      ? 'utf-16be'
+      : (declared ?? 'utf-8')
+  try {
+    // Removes the empty line with which some reports begin, because an XML declaration must come first.
+    return new TextDecoder(label as Bun.Encoding).decode(content).trimStart()
+  } catch {
+    throw new UnreadableReportError('The XML uses an unknown character set.')
+  }
 }

@@ -5,7 +5,6 @@
 import { connect, type Socket } from 'node:net'
 import type { SecureContext } from 'node:tls'
 import type { Clock } from '#platform/time/clock.ts'
-import { authenticate, type SmtpCredentials } from './auth.ts'
 import { isReply, type ReplyOrFailure, SmtpChannel, type SmtpTls, type SmtpTranscript } from './channel.ts'
 import { SmtpClient } from './client.ts'
 import { formatGreetingCommand } from './commands.ts'
@@ -237,3 +236,64 @@ function checkReply(
 type FailurePhase = Extract<ConnectResult, { kind: 'failed' }>['phase']
 
 const toFailure = (phase: FailurePhase, failure: SmtpFailure): NotConnected => ({ kind: 'failed', phase, failure })
+
+interface SmtpCredentials {
+  readonly user: string
+  readonly password: string
+}
+
+type AuthResult =
+  | { readonly kind: 'authenticated' }
+  | { readonly kind: 'refused'; readonly reply: SmtpReply }
+  | { readonly kind: 'failed'; readonly failure: SmtpFailure }
+
+/** Authenticates with the first of PLAIN (RFC 4616) and LOGIN that the server offers. Passwords never reach the transcript. */
+async function authenticate(
+  channel: SmtpChannel,
+  mechanisms: readonly string[],
+  credentials: SmtpCredentials,
+  timeoutMs: number,
+): Promise<AuthResult> {
+  const { user, password } = credentials
+  let steps: Step[]
+  if (mechanisms.includes('PLAIN')) {
+    const response = encodeBase64(`\0${user}\0${password}`)
+    steps = [{ line: `AUTH PLAIN ${response}`, transcriptText: 'AUTH PLAIN [credentials]' }]
+  } else if (mechanisms.includes('LOGIN')) {
+    steps = [
+      { line: 'AUTH LOGIN', transcriptText: 'AUTH LOGIN' },
+      { line: encodeBase64(user), transcriptText: '[user]' },
+      { line: encodeBase64(password), transcriptText: '[password]' },
+    ]
+  } else {
+    return {
+      kind: 'failed',
+      failure: { kind: 'other', message: 'The server offers neither AUTH PLAIN nor AUTH LOGIN' },
+    }
+  }
+  for (const [index, step] of steps.entries()) {
+    channel.writeCommand(`${step.line}\r\n`, 1, step.transcriptText)
+    const answer = await channel.readReply(timeoutMs, 'AUTH')
+    const failure = toAuthFailure(answer, index < steps.length - 1)
+    if (failure) return failure
+  }
+  return { kind: 'authenticated' }
+}
+
+interface Step {
+  readonly line: string
+  readonly transcriptText: string
+}
+
+/**
+ * Returns the failure that a reply means; undefined when the reply is the expected one: 334, or 235 after the last
+ * step.
+ */
+function toAuthFailure(answer: ReplyOrFailure, hasMoreSteps: boolean): AuthResult | undefined {
+  if (!isReply(answer)) return { kind: 'failed', failure: answer }
+  if (answer.code >= 400) return { kind: 'refused', reply: answer }
+  if (answer.code === (hasMoreSteps ? 334 : 235)) return undefined
+  return { kind: 'failed', failure: { kind: 'protocol', message: `The server answered AUTH with ${answer.text}` } }
+}
+
+const encodeBase64 = (text: string): string => Buffer.from(text).toString('base64')

@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, beforeEach, expect, setDefaultTimeout, test } from 'bun:test'
-import { createReporter } from '#app/doctor/notices.ts'
+import { createReporter } from '#app/doctor/doctor.ts'
 import type { Finding } from '#app/status-routes.ts'
 import { createDomain } from '#features/setup/domains/domains.ts'
 import { days, hours, minutes } from '#platform/units.ts'
