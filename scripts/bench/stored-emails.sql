@@ -62,15 +62,14 @@ ON CONFLICT DO UPDATE SET value = value + excluded.value;
 
 CREATE TEMP TABLE seed_days AS
 SELECT at / 86400000 AS day, domain, sum(name = 'queued') AS sent, sum(name = 'delivered') AS delivered, sum(name = 'bounced') AS bounced,
-  sum(name = 'opened') AS opens, sum(name = 'clicked') AS clicks,
-  CAST(strftime('%Y', at / 1000, 'unixepoch') AS INTEGER) * 12 + CAST(strftime('%m', at / 1000, 'unixepoch') AS INTEGER) - 1 AS month
+  sum(name = 'opened') AS opens, sum(name = 'clicked') AS clicks
 FROM seed_events GROUP BY 1, 2;
 
--- Each domain by day and by month, and all domains by day.
+-- Each domain by day, and all domains by day.
 INSERT INTO daily_figures (account_id, day, domain, sent, delivered, bounced, opens, clicks, opened_emails, clicked_emails)
-SELECT account_id, iif(scope.value = 'month', -month, day), iif(scope.value = 'all', '', domain), sum(sent), sum(delivered), sum(bounced), sum(opens),
+SELECT account_id, day, iif(scope.value = 'all', '', domain), sum(sent), sum(delivered), sum(bounced), sum(opens),
   sum(clicks), sum(opens), sum(clicks)
-FROM seed_days, json_each('["day","month","all"]') AS scope, seed WHERE TRUE GROUP BY 1, 2, 3
+FROM seed_days, json_each('["domain","all"]') AS scope, seed WHERE TRUE GROUP BY 1, 2, 3
 ON CONFLICT DO UPDATE SET sent = sent + excluded.sent, delivered = delivered + excluded.delivered, bounced = bounced + excluded.bounced,
   opens = opens + excluded.opens, clicks = clicks + excluded.clicks, opened_emails = opened_emails + excluded.opened_emails,
   clicked_emails = clicked_emails + excluded.clicked_emails;

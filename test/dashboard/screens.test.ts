@@ -226,7 +226,7 @@ const listScreens = (): readonly Screen[] => [
   ],
   ['/settings/streams', 'Transactional', ['Create a stream']],
   [`/settings/streams/${ids['stream']}`, 'Slug', ['Save', 'Delete this stream']],
-  ['/settings/wording', 'Mail or page', ['Save', 'Remove the logo', 'Use ours in English']],
+  ['/settings/wording', 'Mail or page', ['Save', 'Remove the logo']],
   ['/settings/plan', 'This server sells no plans.'],
   ['/settings/audit', 'Signed in'],
   [

@@ -209,6 +209,7 @@ export function DeleteButton(allProps: DeleteButtonProps) {
   return (
     <ConfirmButton
       label="Delete"
+      confirm="Delete"
       title={`Delete this ${noun}?`}
       needs="developer"
       {...props}

@@ -69,7 +69,6 @@ const DeleteDomain = ({ domain }: DomainProps) => (
       <DeleteButton
         label="Delete this domain"
         title={`Delete ${domain.domain}?`}
-        confirm="Delete"
         typed={domain.domain}
         remove={() => api.domains.delete(domain.id)}
         refreshes={[['domains', 'list']]}

@@ -116,9 +116,7 @@ const Buttons = () => (
         The recipient gets it twice.
       </ConfirmButton>
       <DeleteButton
-        label="Delete"
         title="Delete it?"
-        confirm="Delete"
         typed="example.com"
         refreshes={[]}
         remove={fail}

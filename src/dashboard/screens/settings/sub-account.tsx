@@ -112,6 +112,7 @@ const Actions = ({ account }: SubAccountProps) => (
     <DeleteButton
       needs="admin"
       noun="sub-account"
+      confirm="Delete it with all its data"
       typed={account.name}
       remove={() => api.subAccounts.delete(account.id)}
       refreshes={[['subAccounts', 'list']]}
