@@ -3,21 +3,13 @@
  * polling the database. A change of their mailbox wakes them, and so does the end of its lease that expires first.
  * Clients that disconnect, or lose their access, get no message.
  */
-
 import { listenForAccessChanges } from '#features/core/app/account-changes.ts'
 import type { Actor, App } from '#features/core/app/app.ts'
 import { AppError, tooManyRequests, unauthorized } from '#platform/errors.ts'
 import { notFoundById } from '#platform/http/schemas.ts'
 import { Counts } from '#platform/queue/counts.ts'
 import type { Millis, Timer } from '#platform/time/clock.ts'
-import {
-  findNearestExpiry,
-  hasAvailableMessage,
-  type Lease,
-  leaseOldestMessage,
-  releaseExpired,
-  releaseLease,
-} from './leases.ts'
+import * as leases from './leases.ts'
 import { findMailboxById, type Mailbox } from './mailboxes.ts'
 
 export const MAX_WAITING_PER_ACCOUNT = 2000
@@ -31,7 +23,7 @@ const MAX_LEASES_PER_BATCH = 100
 interface Waiter {
   readonly actor: Actor
   isDisconnected: boolean
-  resolve(lease: Lease): void
+  resolve(lease: leases.Lease): void
   reject(error: unknown): void
 }
 
@@ -133,7 +125,10 @@ export class LongPolls {
         queue.isStale = false
         if (queue.waiters.size > 0 && !findMailboxById(this.#app.db, queue.mailboxId))
           this.#rejectAll(queue, createNoMailboxError)
-        while (queue.waiters.size > 0 && hasAvailableMessage(this.#app.db, queue.mailboxId, this.#app.clock.now()))
+        while (
+          queue.waiters.size > 0 &&
+          leases.hasAvailableMessage(this.#app.db, queue.mailboxId, this.#app.clock.now())
+        )
           await this.#serveBatch(queue)
       }
     } catch (error) {
@@ -142,15 +137,15 @@ export class LongPolls {
   }
 
   async #serveBatch(queue: MailboxQueue): Promise<void> {
-    const served: { readonly waiter: Waiter; readonly lease: Lease }[] = []
+    const served: { readonly waiter: Waiter; readonly lease: leases.Lease }[] = []
     try {
       await this.#app.commit.writeFromReserve((tx) => {
         const now = this.#app.clock.now()
-        releaseExpired(tx, queue.mailboxId, now)
+        leases.releaseExpired(tx, queue.mailboxId, now)
         for (const waiter of [...queue.waiters].slice(0, MAX_LEASES_PER_BATCH)) {
           if (this.#rejectIfRevoked(queue, waiter)) continue
           // From here on the request cannot time out: it owns the message once the lease is on disk.
-          const lease = leaseOldestMessage(tx, queue.mailboxId, now)
+          const lease = leases.leaseOldestMessage(tx, queue.mailboxId, now)
           if (!lease) break
           this.#leave(queue, waiter)
           served.push({ waiter, lease })
@@ -165,7 +160,7 @@ export class LongPolls {
     // The clients of these requests disconnected during the write: the next requests get their messages.
     if (undelivered.length > 0)
       await this.#app.commit.writeFromReserve((tx) => {
-        for (const { lease } of undelivered) releaseLease(tx, lease)
+        for (const { lease } of undelivered) leases.releaseLease(tx, lease)
       })
   }
 
@@ -173,7 +168,9 @@ export class LongPolls {
     queue.timer?.cancel()
     queue.timer = undefined
     const at: Millis | undefined =
-      queue.waiters.size > 0 ? findNearestExpiry(this.#app.db, queue.mailboxId, this.#app.clock.now()) : undefined
+      queue.waiters.size > 0
+        ? leases.findNearestExpiry(this.#app.db, queue.mailboxId, this.#app.clock.now())
+        : undefined
     if (at !== undefined)
       queue.timer = this.#app.clock.after(Math.max(at - this.#app.clock.now(), 1), () => void this.#serve(queue))
   }
@@ -184,7 +181,7 @@ export class LongPolls {
    * requests wait, 503 when the service stops.
    * @param signal aborted when the client disconnects
    */
-  async next(actor: Actor, mailbox: Mailbox, waitMs: number, signal: AbortSignal): Promise<Lease> {
+  async next(actor: Actor, mailbox: Mailbox, waitMs: number, signal: AbortSignal): Promise<leases.Lease> {
     if (this.#stopSignal.aborted) throw createStoppingError()
     if (signal.aborted) throw createClientGoneError()
     if (this.#waiting.of(actor.accountId) >= MAX_WAITING_PER_ACCOUNT)
@@ -196,7 +193,7 @@ export class LongPolls {
     if (this.#waiting.total >= MAX_WAITING)
       throw tooManyRequests('too_many_waiting', 'Too many long polls; try again later.', RETRY_AFTER_SECONDS)
     const queue = this.#getQueue(mailbox.id)
-    const { promise, resolve, reject } = Promise.withResolvers<Lease>()
+    const { promise, resolve, reject } = Promise.withResolvers<leases.Lease>()
     const waiter: Waiter = { actor, isDisconnected: false, resolve, reject }
     const onTimeout = () => {
       if (queue.waiters.has(waiter)) this.#reject(queue, waiter, createNoMessageError())

@@ -7,15 +7,7 @@ import { Elysia } from 'elysia'
 import type { Actor, App } from '#features/core/app/app.ts'
 import { authenticated, requires } from '#features/core/app/http.ts'
 import { downloadStored } from '#features/core/app/stored-content.ts'
-import {
-  createExpiredError,
-  createFileLink,
-  createRawDownload,
-  getAttachment,
-  openFileLink,
-  type RawMessage,
-  toAttachmentWire,
-} from '#features/receiving/received/parts.ts'
+import * as parts from '#features/receiving/received/parts.ts'
 import { notFound } from '#platform/errors.ts'
 import { describeRoute } from '#platform/http/access.ts'
 import { fileResponseSpec } from '#platform/http/download.ts'
@@ -116,7 +108,7 @@ export const messageRoutes = (app: App) =>
       '/:id/messages/:mid/raw',
       ({ actor, params, request }) => {
         const { message } = getRequested(app, actor, params)
-        return createRawDownload(app, request, toRawMessage(message), formatUuid(message.uuid))
+        return parts.createRawDownload(app, request, toRawMessage(message), formatUuid(message.uuid))
       },
       {
         params: MessageParams,
@@ -174,7 +166,7 @@ export const messageRoutes = (app: App) =>
       '/:id/messages/:mid/attachments/:n',
       ({ actor, params, request }) => {
         const { attachments } = getRequested(app, actor, params).message
-        return downloadStored(app, request, getAttachment(attachments, params.n))
+        return downloadStored(app, request, parts.getAttachment(attachments, params.n))
       },
       {
         params: AttachmentParams,
@@ -188,7 +180,7 @@ export const messageRoutes = (app: App) =>
     )
 
 /** A received message with the facts of its session. Throws 404 for a sent one. */
-function toRawMessage({ rawRef, receivedAt, sourceIp, helo, ...message }: MailboxMessage): RawMessage {
+function toRawMessage({ rawRef, receivedAt, sourceIp, helo, ...message }: MailboxMessage): parts.RawMessage {
   if (rawRef === null || receivedAt === null)
     throw notFound('no_raw_message', 'The message was sent from the mailbox; only received messages have a raw form.')
   return { ...message, rawRef, receivedAt, sourceIp: sourceIp ?? '', helo: helo ?? '' }
@@ -205,10 +197,10 @@ export const mailboxFileRoutes = (app: App) =>
   new Elysia({ tags }).get(
     FILES_PATH,
     ({ query, request }) => {
-      const { kind, accountId, uuid, index } = openFileLink(app, query['token'] ?? '')
+      const { kind, accountId, uuid, index } = parts.openFileLink(app, query['token'] ?? '')
       const message = kind === 'mailbox' ? findMessageOfAccount(app.db, accountId, uuid) : undefined
-      if (!message) throw createExpiredError()
-      return downloadStored(app, request, getAttachment(message.attachments, String(index)))
+      if (!message) throw parts.createExpiredError()
+      return downloadStored(app, request, parts.getAttachment(message.attachments, String(index)))
     },
     { detail: { hide: true } },
   )
@@ -222,9 +214,9 @@ export const toLinkedAttachments = (
 ) =>
   attachments.slice(offset, offset + limit).map((attachment, position) => {
     const { accountId } = mailbox
-    const link = createFileLink(app, FILES_PATH, { kind: 'mailbox', accountId, uuid, index: offset + position })
+    const link = parts.createFileLink(app, FILES_PATH, { kind: 'mailbox', accountId, uuid, index: offset + position })
     return {
-      ...toAttachmentWire(attachment),
+      ...parts.toAttachmentWire(attachment),
       url: link.url,
       expires_in_seconds: Math.floor((link.expiresAt - app.clock.now()) / 1000),
     }

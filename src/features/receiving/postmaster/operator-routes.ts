@@ -11,18 +11,11 @@ import * as S from '#platform/http/schemas.ts'
 import { toWire } from '#platform/http/wire.ts'
 import { formatUuid } from '#platform/ids.ts'
 import { KiB } from '#platform/units.ts'
-import {
-  deleteOperatorMail,
-  findOperatorMail,
-  listOperatorMail,
-  OPERATOR_MAIL_KINDS,
-  type OperatorMail,
-  readBeginning,
-} from './store.ts'
+import * as store from './store.ts'
 
 const MailQuery = Type.Object({
   ...S.PAGE_FIELDS,
-  kind: Type.Optional(S.StringEnum(OPERATOR_MAIL_KINDS, { description: 'Only mail of this kind.' })),
+  kind: Type.Optional(S.StringEnum(store.OPERATOR_MAIL_KINDS, { description: 'Only mail of this kind.' })),
 })
 const MAIL_FIELDS = {
   id: S.Uuid({ description: 'Id of the message.' }),
@@ -44,7 +37,8 @@ const OperatorMailDetail = Type.Object({
 })
 type OperatorMailDetail = Static<typeof OperatorMailDetail>
 
-const toMailView = (mail: OperatorMail) => toWire(OperatorMailRecord, mail, { received_at: isoTime(mail.createdAt) })
+const toMailView = (mail: store.OperatorMail) =>
+  toWire(OperatorMailRecord, mail, { received_at: isoTime(mail.createdAt) })
 
 const params = Type.Object({ id: S.Text('Id of the message.') })
 const MAIL_NOT_FOUND = ['operator_mail_not_found', 'No message has this id.'] as const
@@ -53,7 +47,7 @@ const MAIL_NOT_FOUND = ['operator_mail_not_found', 'No message has this id.'] as
 const MAX_SHOWN_BYTES = 128 * KiB
 
 /** The text of a message; null: it has none, or cannot be parsed. */
-type MailTextReader = (mail: OperatorMail) => Promise<string | null>
+type MailTextReader = (mail: store.OperatorMail) => Promise<string | null>
 
 interface OperatorMailRouteOptions {
   readonly readText: MailTextReader
@@ -69,7 +63,7 @@ export const operatorMailRoutes = (app: App, { readText, retry }: OperatorMailRo
       async ({ actor, query }) => {
         await recordView(app, actor, { name: 'operator_mails' })
         const page = S.parsePage(query)
-        const { mail, total } = listOperatorMail(app.db, { kind: query.kind, ...page })
+        const { mail, total } = store.listOperatorMail(app.db, { kind: query.kind, ...page })
         return pageById(mail, { ...page, total }, toMailView)
       },
       {
@@ -97,7 +91,7 @@ export const operatorMailRoutes = (app: App, { readText, retry }: OperatorMailRo
     .get(
       '/:id/raw',
       async ({ actor, params, request }) => {
-        const mail = findOperatorMail(app.db, params.id)
+        const mail = store.findOperatorMail(app.db, params.id)
         const id = formatUuid(mail.uuid)
         await recordView(app, actor, { name: 'operator_mail', id })
         const file = { contentType: 'message/rfc822', filename: `${id}.eml` }
@@ -122,15 +116,15 @@ export const operatorMailRoutes = (app: App, { readText, retry }: OperatorMailRo
         },
       ),
     })
-    .delete('/:id', ({ actor, params }) => deleteOperatorMail(app, params.id, toServiceActor(actor)), {
+    .delete('/:id', ({ actor, params }) => store.deleteOperatorMail(app, params.id, toServiceActor(actor)), {
       params,
       detail: operatorRoute('Delete a message for the operator', undefined, { 404: MAIL_NOT_FOUND }),
     })
 
 /** A message with its text and the beginning of its source. Throws 404 for an unknown id. */
 async function readOperatorMail(app: App, readText: MailTextReader, id: string): Promise<OperatorMailDetail> {
-  const mail = findOperatorMail(app.db, id)
-  const bytes = readBeginning(app, mail.rawRef, MAX_SHOWN_BYTES)
+  const mail = store.findOperatorMail(app.db, id)
+  const bytes = store.readBeginning(app, mail.rawRef, MAX_SHOWN_BYTES)
   if (!bytes) app.log.warn({ mail: formatUuid(mail.uuid) }, 'operator mail: raw message no longer stored')
   return {
     ...toMailView(mail),

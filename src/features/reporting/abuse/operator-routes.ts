@@ -1,8 +1,8 @@
 /** @module /v1/operator: whether an account may send and why, its pause, abuse findings. */
-import { Type } from '@sinclair/typebox'
+import { type Static, Type } from '@sinclair/typebox'
 import { Elysia } from 'elysia'
 import { type Account, findFilteredAccountId, requireAccount } from '#features/core/accounts/accounts.ts'
-import { OfAccountQuery, toOperatorAccount } from '#features/core/accounts/model.ts'
+import { OfAccountQuery, OPERATOR_ACCOUNT_FIELDS, toOperatorAccount } from '#features/core/accounts/model.ts'
 import { findPause, findSendingBlock } from '#features/core/accounts/pause.ts'
 import { getPlanTerms } from '#features/core/accounts/plans.ts'
 import type { Actor, App } from '#features/core/app/app.ts'
@@ -11,19 +11,97 @@ import { auditChange } from '#features/core/audit-logs/audit.ts'
 import { recordView, toServiceActor } from '#features/core/audit-logs/view-log.ts'
 import { listMembers } from '#features/people/team/users.ts'
 import { readComplaintRate } from '#features/receiving/complaints/rate.ts'
-import { readPools } from '#features/sending/delivery/control/pools.ts'
+import { POOL_FIELDS, readPools } from '#features/sending/delivery/control/pools.ts'
 import { countHeld } from '#features/sending/queue/hold-transitions.ts'
 import { conflict, invalid } from '#platform/errors.ts'
 import { dataBody, isoTime, pageById } from '#platform/http/envelope.ts'
-import { DataBody, PageBody, parsePage, Text } from '#platform/http/schemas.ts'
+import * as S from '#platform/http/schemas.ts'
+import { toWire } from '#platform/http/wire.ts'
 import { formatUuid } from '#platform/ids.ts'
 import { days } from '#platform/units.ts'
-import { listFindings } from './findings.ts'
-import * as model from './model.ts'
+import { type AbuseFinding, listFindings } from './findings.ts'
 import { pauseAccount, resumeAccount } from './pause.ts'
 import { MAX_BOUNCE_PERCENT, MAX_COMPLAINTS_PER_MILLE, MIN_VOLUME, readAbuseStats } from './rates.ts'
 
-const params = Type.Object({ id: Text('Id of the account.') })
+const MAX_PAUSE_REASON_LENGTH = 300
+
+const STATUS_FIELDS = {
+  ...OPERATOR_ACCOUNT_FIELDS,
+  ...POOL_FIELDS,
+  stopped: S.TextOrNull('Why it may not send, a sentence; null: it may.'),
+  paused: S.NullablePart('Its pause, or that of its parent; null: neither is paused.', {
+    since: S.Timestamp({ description: 'Since when.' }),
+    source: S.Text('What paused it: reputation, scam_classifier, registration_burst or admin.'),
+    reason: S.Text('Why, a sentence that its users see.'),
+  }),
+  held: S.Count('Recipients whose mail is held, as far as they are counted.'),
+  judged: Type.Boolean({ description: 'Whether its rates can pause it, which depends on its plan.' }),
+  last_24_hours: S.Part('Since it was resumed, at most 24 hours.', {
+    delivered: S.Count('Delivered recipients.'),
+    bounced: S.Count('Bounced recipients.'),
+    complained: S.Count('Complaints from verified feedback loops.'),
+    bounce_percent: S.Nullable(Type.Number(), { description: 'Bounces per 100; null: nothing was sent.' }),
+    complaints_per_mille: S.Nullable(Type.Number(), { description: 'Complaints per 1,000; null: none delivered.' }),
+  }),
+  thresholds: S.Part('When it is paused automatically.', {
+    minimum_volume: S.Count('Recipients from which on the rates are checked.'),
+    bounce_percent: Type.Number({ description: 'Bounces per 100 at which it is paused.' }),
+    complaints_per_mille: Type.Number({ description: 'Complaints per 1,000 at which it is paused.' }),
+  }),
+}
+const OperatorAccountStatus = Type.Object(STATUS_FIELDS)
+type OperatorAccountStatus = Static<typeof OperatorAccountStatus>
+const OperatorAccountDetail = Type.Object({
+  ...STATUS_FIELDS,
+  last_30_days: S.Part('Complaint rate of 30 days.', {
+    delivered: S.Count('Delivered recipients, without sandbox mail.'),
+    complaints: S.Count('Complaints.'),
+    rate: S.Nullable(Type.Number(), { description: 'Complaints per delivered recipient; null: none delivered.' }),
+  }),
+  members: Type.Array(Type.Object({ email: S.Text('Address of the user.'), role: S.Text('Role of the user.') }), {
+    description: 'Its team, at most 20.',
+  }),
+})
+
+const PauseRequest = S.StrictObject({
+  reason: Type.String({
+    minLength: 1,
+    maxLength: MAX_PAUSE_REASON_LENGTH,
+    description: 'Why, in one sentence; the users of the account read it.',
+  }),
+})
+const ResumeResult = Type.Object({
+  account: S.Text('Name of the account.'),
+  released: S.Count('Recipients whose mail is released, as far as they are counted.'),
+  released_is_at_least: Type.Boolean({ description: 'Whether there may be more.' }),
+  still_stopped: S.TextOrNull('Why it still may not send; null: it may.'),
+})
+type ResumeResult = Static<typeof ResumeResult>
+
+const Finding = Type.Object({
+  id: S.Text('Id of the finding.'),
+  account_id: S.Uuid({ description: 'Id of the account.' }),
+  account: S.Text('Name of the account.'),
+  source: S.Text('What found it: reputation, scam_classifier, registration_burst or admin.'),
+  reason: S.Text('The finding, a sentence.'),
+  paused: Type.Boolean({ description: 'Whether it paused the account.' }),
+  email_id: S.UuidOrNull('Id of the email; null: none, or it is deleted.'),
+  detail: S.Nullable(Type.Unknown(), { description: 'Figures, links and words of the finding.' }),
+  created_at: S.Timestamp({ description: 'When it was found.' }),
+})
+type Finding = Static<typeof Finding>
+
+const toFindingWire = ({ accountUuid, accountName, ...finding }: AbuseFinding): Finding =>
+  toWire(Finding, finding, {
+    id: String(finding.id),
+    account_id: formatUuid(accountUuid),
+    account: accountName,
+    paused: finding.paused === 1,
+    email_id: finding.emailUuid && formatUuid(finding.emailUuid),
+    detail: finding.detail === null ? null : JSON.parse(finding.detail),
+  })
+
+const params = Type.Object({ id: S.Text('Id of the account.') })
 const RATE_DAYS = 30
 const MAX_MEMBERS_SHOWN = 20
 const ACCOUNT_NOT_FOUND = ['account_not_found', 'No account has this id.'] as const
@@ -40,7 +118,7 @@ export const operatorAbuseRoutes = (app: App) =>
       },
       {
         params,
-        response: DataBody(model.OperatorAccountDetail),
+        response: S.DataBody(OperatorAccountDetail),
         detail: operatorRoute('Get an account', undefined, { 404: ACCOUNT_NOT_FOUND }),
       },
     )
@@ -52,8 +130,8 @@ export const operatorAbuseRoutes = (app: App) =>
       },
       {
         params,
-        body: model.PauseRequest,
-        response: DataBody(model.OperatorAccountDetail),
+        body: PauseRequest,
+        response: S.DataBody(OperatorAccountDetail),
         detail: operatorRoute(
           'Pause an account',
           'It cannot send, and its queued mail is held. Its users are told, with the reason.',
@@ -66,7 +144,7 @@ export const operatorAbuseRoutes = (app: App) =>
       async ({ actor, params: { id } }) => dataBody(await resumeByOperator(app, actor, requireAccount(app, id))),
       {
         params,
-        response: DataBody(model.ResumeResult),
+        response: S.DataBody(ResumeResult),
         detail: operatorRoute('Resume a paused account', 'Its held mail is queued again.', {
           404: ACCOUNT_NOT_FOUND,
           409: ['account_not_paused', 'The account is not paused.'],
@@ -77,13 +155,13 @@ export const operatorAbuseRoutes = (app: App) =>
       '/findings',
       async ({ actor, query }) => {
         await recordView(app, actor, { name: 'findings' })
-        const page = parsePage(query)
+        const page = S.parsePage(query)
         const { findings, total } = listFindings(app.db, findFilteredAccountId(app, query.account_id), page)
-        return pageById(findings, { ...page, total }, model.toFindingWire)
+        return pageById(findings, { ...page, total }, toFindingWire)
       },
       {
         query: OfAccountQuery,
-        response: PageBody(model.Finding),
+        response: S.PageBody(Finding),
         detail: operatorRoute(
           'List abuse findings',
           'What the monitoring of accounts found, and pauses; newest first.',
@@ -108,7 +186,7 @@ function toAccountDetail(app: App, account: Account) {
 const MAX_COUNTED_RECIPIENTS = 20_000
 
 /** An account with what decides whether it may send. */
-function readAccountStatus(app: App, account: Account): model.OperatorAccountStatus {
+function readAccountStatus(app: App, account: Account): OperatorAccountStatus {
   const { config, db, eventTime } = app
   const { delivered, bounced, complained } = readAbuseStats(db, account.id, eventTime())
   const paused = findPause(db, account.id)
@@ -139,10 +217,10 @@ function readAccountStatus(app: App, account: Account): model.OperatorAccountSta
 /** Pauses an account. Throws 422 for an empty or too long reason, 409 when it is paused already. */
 async function pauseByOperator(app: App, operator: Actor, account: Account, text: string): Promise<void> {
   const reason = text.trim().replace(/\s+/g, ' ')
-  if (reason === '' || reason.length > model.MAX_PAUSE_REASON_LENGTH)
+  if (reason === '' || reason.length > MAX_PAUSE_REASON_LENGTH)
     throw invalid(
       'reason',
-      `The reason must have 1 to ${model.MAX_PAUSE_REASON_LENGTH} characters; the users of the account read it.`,
+      `The reason must have 1 to ${MAX_PAUSE_REASON_LENGTH} characters; the users of the account read it.`,
     )
   const isPaused = await app.commit.writeFromReserve((tx) => {
     if (!pauseAccount(app, tx, toAccountActor(operator, account), { source: 'admin', reason })) return false
@@ -159,7 +237,7 @@ async function pauseByOperator(app: App, operator: Actor, account: Account, text
 }
 
 /** Resumes an account. Throws 409 when it is not paused. */
-async function resumeByOperator(app: App, operator: Actor, account: Account): Promise<model.ResumeResult> {
+async function resumeByOperator(app: App, operator: Actor, account: Account): Promise<ResumeResult> {
   const { held, isAll } = countHeld(app.db, account.id, MAX_COUNTED_RECIPIENTS)
   const isResumed = await app.commit.writeFromReserve((tx) => {
     if (!resumeAccount(app, tx, toAccountActor(operator, account))) return false

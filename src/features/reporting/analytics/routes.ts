@@ -1,5 +1,4 @@
 /** @module /v1/analytics: paths, shapes and one call each. */
-
 import type { Database } from 'bun:sqlite'
 import { type Static, Type } from '@sinclair/typebox'
 import { Elysia } from 'elysia'
@@ -16,16 +15,7 @@ import { UTC } from '#platform/time/zones.ts'
 import { hours } from '#platform/units.ts'
 import { findBusiestDomains } from './domains.ts'
 import * as model from './model.ts'
-import {
-  createParameterError,
-  formatDay,
-  type Period,
-  PeriodQuery,
-  parsePeriod,
-  requireCounted,
-  toPeriodWire,
-  toPreviousPeriod,
-} from './period.ts'
+import * as periods from './period.ts'
 import { HOURLY_SOURCES, type HourRange, listDayRanges, readDays, type Source, sumHours, sumPeriod } from './stats.ts'
 
 const READS = requires('analytics:read')
@@ -37,15 +27,15 @@ export const analyticsRoutes = (app: App) =>
     .get(
       '/overview',
       ({ actor: { accountId }, query }) => {
-        const period = parsePeriod(app, accountId, query)
-        const toBody = (of: Period) => ({
+        const period = periods.parsePeriod(app, accountId, query)
+        const toBody = (of: periods.Period) => ({
           data: model.toOverviewWire(sumPeriod(app.db, accountId, of)),
-          period: toPeriodWire(of),
+          period: periods.toPeriodWire(of),
         })
         const hasPrevious = model.parseComparison(query.compare)
         return {
           ...toBody(period),
-          ...(hasPrevious && { previous: toBody(toPreviousPeriod(period, app.clock.now())) }),
+          ...(hasPrevious && { previous: toBody(periods.toPreviousPeriod(period, app.clock.now())) }),
         }
       },
       {
@@ -62,7 +52,7 @@ export const analyticsRoutes = (app: App) =>
       '/timeseries',
       ({ actor, query }) => {
         const { period, data } = readTimeseries(app, actor.accountId, query)
-        return { data, period: toPeriodWire(period) }
+        return { data, period: periods.toPeriodWire(period) }
       },
       {
         query: model.TimeseriesQuery,
@@ -78,9 +68,9 @@ export const analyticsRoutes = (app: App) =>
       '/domains',
       async ({ actor, query }) => {
         // Domains are counted by days of UTC.
-        const period = parsePeriod(app, actor.accountId, { ...query, timezone: UTC })
+        const period = periods.parsePeriod(app, actor.accountId, { ...query, timezone: UTC })
         const domains = await findBusiestDomains(app, actor.accountId, period, model.parseLimit(query.limit))
-        return { data: domains.map(model.toDomainWire), period: toPeriodWire(period) }
+        return { data: domains.map(model.toDomainWire), period: periods.toPeriodWire(period) }
       },
       {
         query: model.DomainsQuery,
@@ -95,14 +85,14 @@ export const analyticsRoutes = (app: App) =>
     .get(
       '/export',
       ({ actor, query, set }) => {
-        const period = parsePeriod(app, actor.accountId, query)
-        const { from, to } = toPeriodWire(period)
+        const period = periods.parsePeriod(app, actor.accountId, query)
+        const { from, to } = periods.toPeriodWire(period)
         set.headers['content-type'] = 'text/csv; charset=utf-8'
         set.headers['content-disposition'] = `attachment; filename="analytics-${from}-${to}.csv"`
         return model.toCsv(readDays(app.db, actor.accountId, period))
       },
       {
-        query: PeriodQuery,
+        query: periods.PeriodQuery,
         detail: describeRoute(
           'Export the days of a period as CSV',
           READS,
@@ -117,17 +107,17 @@ function readTimeseries(
   app: Pick<App, 'config' | 'db' | 'clock'>,
   accountId: number,
   query: Static<typeof model.TimeseriesQuery>,
-): { readonly period: Period; readonly data: model.TimePoint[] } {
+): { readonly period: periods.Period; readonly data: model.TimePoint[] } {
   const { db } = app
   const { stream } = query
   const now = app.clock.now()
   const isHourly = model.parseInterval(query.interval) === 'hour'
   const hasPeriod = query.period !== undefined || query.from !== undefined || query.to !== undefined
-  const period = parsePeriod(app, accountId, isHourly && !hasPeriod ? { ...query, period: '7d' } : query)
+  const period = periods.parsePeriod(app, accountId, isHourly && !hasPeriod ? { ...query, period: '7d' } : query)
   if (stream === undefined && !isHourly) {
     const metrics = model.parseMetrics(query.metrics)
     const data = readDays(db, accountId, period).map(({ day, ...stats }) => ({
-      date: formatDay(day),
+      date: periods.formatDay(day),
       ...Object.fromEntries(metrics.map((metric) => [metric, stats[metric]])),
     }))
     return { period, data }
@@ -141,7 +131,7 @@ function readTimeseries(
   const sums = sources.map(([metric, source]) => [metric, sumHours(db, accountId, ranges, source)] as const)
   const data = points.map(
     ({ day, range: [hour] }, index): model.TimePoint => ({
-      date: formatDay(day),
+      date: periods.formatDay(day),
       ...(isHourly && { time: isoTime(hour * hours(1)) }),
       ...Object.fromEntries(sums.map(([metric, values]) => [metric, values[index] ?? 0])),
     }),
@@ -159,7 +149,7 @@ function listStreamSources(
   const requested = model.parseStreamMetrics(metrics)
   const id = findStreamId(db, accountId, slug)
   if (id === undefined)
-    throw createParameterError(
+    throw periods.createParameterError(
       'stream',
       `There is no stream ${JSON.stringify(slug.slice(0, 63))} on this account; GET /v1/streams lists them.`,
     )
@@ -167,14 +157,14 @@ function listStreamSources(
 }
 
 /** The hours of a period up to the current one, with their days. Throws 400 when it is too long, or too long ago. */
-function listHours(period: Period, now: Millis): { readonly day: number; readonly range: HourRange }[] {
+function listHours(period: periods.Period, now: Millis): { readonly day: number; readonly range: HourRange }[] {
   const { fromDay, toDay } = period
   if (toDay - fromDay >= model.MAX_HOURLY_DAYS)
-    throw createParameterError(
+    throw periods.createParameterError(
       'interval',
       `interval=hour is for at most ${model.MAX_HOURLY_DAYS} days; set period=7d, or from and to.`,
     )
-  requireCounted(period, now, 'Hours')
+  periods.requireCounted(period, now, 'Hours')
   return listDayRanges(period).flatMap(([from, end], index) =>
     Array.from({ length: Math.max(0, Math.min(end, hourOf(now) + 1) - from) }, (_, hour) => ({
       day: fromDay + index,
@@ -183,7 +173,7 @@ function listHours(period: Period, now: Millis): { readonly day: number; readonl
   )
 }
 
-function listDays(period: Period, now: Millis) {
-  requireCounted(period, now, 'Stats of streams')
+function listDays(period: periods.Period, now: Millis) {
+  periods.requireCounted(period, now, 'Stats of streams')
   return listDayRanges(period).map((range, index) => ({ day: period.fromDay + index, range }))
 }

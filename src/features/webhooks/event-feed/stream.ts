@@ -7,14 +7,7 @@ import { listenForAccessChanges } from '#features/core/app/account-changes.ts'
 import type { Actor, App } from '#features/core/app/app.ts'
 import { readLastSeq } from '#features/core/events/record.ts'
 import { AppError, tooManyRequests } from '#platform/errors.ts'
-import {
-  type EventStream,
-  formatComment,
-  formatEvent,
-  formatId,
-  formatRetry,
-  openEventStream,
-} from '#platform/http/event-stream.ts'
+import * as eventStream from '#platform/http/event-stream.ts'
 import { createFairYield, type Millis } from '#platform/time/clock.ts'
 import { KiB, seconds } from '#platform/units.ts'
 import { MAX_EXAMINED, readFeed, readFeedRange, type TypeMask } from './feed.ts'
@@ -108,7 +101,7 @@ export function createFeedStreams(app: App, ending: AbortSignal): FeedStreams {
           RETRY_AFTER_SECONDS,
         )
       const source = new FeedSource(app, actor, from, awaitTurn)
-      const stream: EventStream = openEventStream({
+      const stream: eventStream.EventStream = eventStream.openEventStream({
         request,
         clock: app.clock,
         next: () => source.next(),
@@ -183,7 +176,7 @@ class FeedSource {
       if (piece !== undefined) return piece
       if (this.#position < this.#durableSeq) continue
       if (clock.monotonicMs() >= heartbeatAtMs)
-        return `${this.#position > this.#sentId ? this.#formatPosition() : ''}${formatComment('heartbeat')}`
+        return `${this.#position > this.#sentId ? this.#formatPosition() : ''}${eventStream.formatComment('heartbeat')}`
       await this.#waitForEvents(heartbeatAtMs)
     }
   }
@@ -193,7 +186,7 @@ class FeedSource {
     const lastSeq = readLastSeq(this.#app.db, this.#actor.accountId)
     await this.#app.commit.barrier()
     this.#durableSeq = Math.max(lastSeq, this.#recordedSeq)
-    return `${formatRetry(RECONNECT_MS)}${this.#from.sendsStart ? formatId(this.#position) : ''}`
+    return `${eventStream.formatRetry(RECONNECT_MS)}${this.#from.sendsStart ? eventStream.formatId(this.#position) : ''}`
   }
 
   #readPiece(upTo: number): string | undefined {
@@ -208,7 +201,7 @@ class FeedSource {
     const newest = events.at(-1)?.seq
     if (newest !== undefined) {
       this.#sentId = newest
-      return events.map((event) => formatEvent(event.seq, event.type, JSON.stringify(event))).join('')
+      return events.map((event) => eventStream.formatEvent(event.seq, event.type, JSON.stringify(event))).join('')
     }
     // Sends the position after a long stretch of events of other types, so that a reconnect does not scan them again.
     return this.#position - this.#sentId >= MAX_EXAMINED ? this.#formatPosition() : undefined
@@ -216,7 +209,7 @@ class FeedSource {
 
   #formatPosition(): string {
     this.#sentId = this.#position
-    return formatId(this.#position)
+    return eventStream.formatId(this.#position)
   }
 
   /** Resolves when an event or `stop` wakes this stream, at the latest at `untilMs` of the monotonic clock. */

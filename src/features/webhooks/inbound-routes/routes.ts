@@ -1,5 +1,4 @@
 /** @module Routes of /v1/inbound-routes: paths, schemas and one call each, and the deliveries of one inbound email. */
-
 import { Type } from '@sinclair/typebox'
 import { Elysia } from 'elysia'
 import type { App } from '#features/core/app/app.ts'
@@ -7,15 +6,7 @@ import { authenticated, requires } from '#features/core/app/http.ts'
 import { PASSWORD_REQUIRED, requireRecentPassword } from '#features/people/team/credentials.ts'
 import { getInbound } from '#features/receiving/inbound/api/inbound-emails.ts'
 import { getDelivery, listDeliveries } from '#features/webhooks/webhooks/history/history.ts'
-import {
-  HISTORY_LIMIT_NOTE,
-  ReplayCount,
-  ReplayResult,
-  SecretResult,
-  TestResult,
-  toReplayWire,
-  toTestWire,
-} from '#features/webhooks/webhooks/history/model.ts'
+import * as history from '#features/webhooks/webhooks/history/model.ts'
 import { countReplay, replayDelivery, replayRange } from '#features/webhooks/webhooks/history/replay.ts'
 import { MAX_TESTS, sendTestEvent } from '#features/webhooks/webhooks/history/test-event.ts'
 import { revealInboundSecret, rotateInboundSecret } from '#features/webhooks/webhooks/manage/secrets.ts'
@@ -25,15 +16,7 @@ import { describeRoute, sessionOnly } from '#platform/http/access.ts'
 import { dataBody, pageBody, pageById } from '#platform/http/envelope.ts'
 import { errorResponses } from '#platform/http/route-errors.ts'
 import { DataBody, type Page, PageBody, PageQuery, parsePage, Text, TextOrNull } from '#platform/http/schemas.ts'
-import {
-  changeRoute,
-  createRoute,
-  deleteRoute,
-  getRoute,
-  getRouteWebhook,
-  listRoutes,
-  MAX_ROUTES,
-} from './inbound-routes.ts'
+import * as routes from './inbound-routes.ts'
 import * as model from './model.ts'
 import { matchAddress } from './pattern.ts'
 
@@ -70,7 +53,7 @@ export const inboundRouteRoutes = (app: App) =>
       '/',
       ({ actor, query }) => {
         const page = parsePage(query)
-        const { rows, total } = listRoutes(app.db, actor.accountId, page)
+        const { rows, total } = routes.listRoutes(app.db, actor.accountId, page)
         return pageById(rows, { ...page, total }, (row) => model.toRouteWire(row, actor.accountUuid))
       },
       {
@@ -84,7 +67,9 @@ export const inboundRouteRoutes = (app: App) =>
       async ({ actor, body, status }) =>
         status(
           201,
-          dataBody(model.toRouteWire(await createRoute(app, actor, model.toRouteInput(body)), actor.accountUuid)),
+          dataBody(
+            model.toRouteWire(await routes.createRoute(app, actor, model.toRouteInput(body)), actor.accountUuid),
+          ),
         ),
       {
         body: model.NewRoute,
@@ -92,9 +77,9 @@ export const inboundRouteRoutes = (app: App) =>
         detail: describeRoute(
           'Create an inbound route',
           requires('inbound:write'),
-          `The domain need not be verified yet. 409 when the domain has a route with the same pattern and match_type; an account has at most ${MAX_ROUTES} routes. ${URL_SCOPE_NOTE}`,
+          `The domain need not be verified yet. 409 when the domain has a route with the same pattern and match_type; an account has at most ${routes.MAX_ROUTES} routes. ${URL_SCOPE_NOTE}`,
           errorResponses({
-            409: ['inbound_route_exists', `${SAME_ROUTE_NOTE}, or the account has ${MAX_ROUTES} routes.`],
+            409: ['inbound_route_exists', `${SAME_ROUTE_NOTE}, or the account has ${routes.MAX_ROUTES} routes.`],
           }),
         ),
       },
@@ -115,7 +100,7 @@ export const inboundRouteRoutes = (app: App) =>
         return dataBody({ secret: await revealInboundSecret(app, actor) })
       },
       {
-        response: DataBody(SecretResult),
+        response: DataBody(history.SecretResult),
         detail: describeRoute(
           'Show the signing secret of inbound routes',
           requires('inbound:write'),
@@ -131,7 +116,7 @@ export const inboundRouteRoutes = (app: App) =>
         return dataBody({ secret: await rotateInboundSecret(app, actor) })
       },
       {
-        response: DataBody(SecretResult),
+        response: DataBody(history.SecretResult),
         detail: describeRoute(
           'Replace the signing secret of inbound routes',
           requires('inbound:write'),
@@ -143,7 +128,7 @@ export const inboundRouteRoutes = (app: App) =>
     .get(
       '/:id',
       ({ actor, params }) =>
-        dataBody(model.toRouteWire(getRoute(app.db, actor.accountId, params.id), actor.accountUuid)),
+        dataBody(model.toRouteWire(routes.getRoute(app.db, actor.accountId, params.id), actor.accountUuid)),
       {
         params,
         response: DataBody(model.RouteRecord),
@@ -154,7 +139,10 @@ export const inboundRouteRoutes = (app: App) =>
       '/:id',
       async ({ actor, params, body }) =>
         dataBody(
-          model.toRouteWire(await changeRoute(app, actor, params.id, model.toRouteChange(body)), actor.accountUuid),
+          model.toRouteWire(
+            await routes.changeRoute(app, actor, params.id, model.toRouteChange(body)),
+            actor.accountUuid,
+          ),
         ),
       {
         params,
@@ -168,7 +156,7 @@ export const inboundRouteRoutes = (app: App) =>
         ),
       },
     )
-    .delete('/:id', ({ actor, params }) => deleteRoute(app, actor, params.id), {
+    .delete('/:id', ({ actor, params }) => routes.deleteRoute(app, actor, params.id), {
       params,
       detail: describeRoute(
         'Delete an inbound route',
@@ -178,10 +166,11 @@ export const inboundRouteRoutes = (app: App) =>
     })
     .post(
       '/:id/test',
-      async ({ actor, params }) => dataBody(toTestWire(await sendTestEvent(app, actor, params.id, getRouteWebhook))),
+      async ({ actor, params }) =>
+        dataBody(history.toTestWire(await sendTestEvent(app, actor, params.id, routes.getRouteWebhook))),
       {
         params,
-        response: DataBody(TestResult),
+        response: DataBody(history.TestResult),
         detail: describeRoute(
           'Send a test event to an inbound route',
           requires('inbound:write'),
@@ -193,7 +182,7 @@ export const inboundRouteRoutes = (app: App) =>
     .get(
       '/:id/deliveries',
       ({ actor, params, query }) => {
-        const webhook = findRouteWebhook(app.db, getRoute(app.db, actor.accountId, params.id).id)
+        const webhook = findRouteWebhook(app.db, routes.getRoute(app.db, actor.accountId, params.id).id)
         const page = parsePage(query)
         if (!webhook) return pageBody([], { ...page, total: 0 })
         const { rows, total } = listDeliveries(app.db, webhook, { status: query.status }, page)
@@ -207,15 +196,15 @@ export const inboundRouteRoutes = (app: App) =>
         detail: describeRoute(
           'List the deliveries of an inbound route',
           requires('inbound:read'),
-          `What was posted to its webhook_url, newest first. ${HISTORY_LIMIT_NOTE}`,
+          `What was posted to its webhook_url, newest first. ${history.HISTORY_LIMIT_NOTE}`,
         ),
       },
     )
     .post(
       '/:id/deliveries/:delivery_id/replay',
       async ({ actor, params, status }) => {
-        const delivery = await replayDelivery(app, actor, params.id, params.delivery_id, getRouteWebhook)
-        const webhook = getRouteWebhook(app.db, actor.accountId, params.id)
+        const delivery = await replayDelivery(app, actor, params.id, params.delivery_id, routes.getRouteWebhook)
+        const webhook = routes.getRouteWebhook(app.db, actor.accountId, params.id)
         return status(202, dataBody(model.toRouteDeliveryWire(delivery, webhook, app.keys)))
       },
       {
@@ -232,11 +221,11 @@ export const inboundRouteRoutes = (app: App) =>
     .post(
       '/:id/replay/count',
       async ({ actor, params, body }) =>
-        dataBody(toReplayWire(await countReplay(app, actor, params.id, body, getRouteWebhook))),
+        dataBody(history.toReplayWire(await countReplay(app, actor, params.id, body, routes.getRouteWebhook))),
       {
         params,
         body: model.RouteReplayRange,
-        response: DataBody(ReplayCount),
+        response: DataBody(history.ReplayCount),
         detail: describeRoute(
           'Count the mail of an inbound route',
           requires('inbound:read'),
@@ -248,11 +237,14 @@ export const inboundRouteRoutes = (app: App) =>
     .post(
       '/:id/replay',
       async ({ actor, params, body, status }) =>
-        status(202, dataBody(toReplayWire(await replayRange(app, actor, params.id, body, getRouteWebhook)))),
+        status(
+          202,
+          dataBody(history.toReplayWire(await replayRange(app, actor, params.id, body, routes.getRouteWebhook))),
+        ),
       {
         params,
         body: model.RouteReplayRange,
-        response: { 202: DataBody(ReplayResult) },
+        response: { 202: DataBody(history.ReplayResult) },
         detail: describeRoute(
           'Replay the mail of an inbound route',
           requires('inbound:write', 'inbound:read'),

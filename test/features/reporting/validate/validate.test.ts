@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
-import { createValidate } from '#features/reporting/validate/validate.ts'
+import { createValidate } from '#features/reporting/validate/routes.ts'
 import { seconds } from '#platform/units.ts'
 import { StubResolver } from '#protocols/dns/resolver.ts'
 import { createTestApi, type TestApi } from '#test/support/api.ts'
