@@ -15,22 +15,14 @@ import { decodeFields, decodeValue, readHead } from '#protocols/mime/header-fiel
 import { embedPictures, type InlinePicture, MAX_PICTURE_BYTES } from '#protocols/mime/inline-pictures.ts'
 import { parseMessage } from '#protocols/mime/parse.ts'
 import { UnparseableError } from '#protocols/mime/parsed.ts'
-import {
-  findCapturedBy,
-  findInInbox,
-  findNewestTime,
-  type InboxEmail,
-  type InboxFilter,
-  listInbox,
-  markRead,
-} from './inbox.ts'
+import * as inbox from './inbox.ts'
 import { type CapturedDetail, CapturedRow } from './model.ts'
 import type { CapturedMessage, CaptureStore } from './store.ts'
 
 /** A captured email of an account, with its row in the main database. */
 interface Found {
   readonly email: StoredEmail
-  readonly listed: InboxEmail
+  readonly listed: inbox.InboxEmail
 }
 
 const BYTES_PER_WORK_UNIT = 4 * KiB
@@ -47,10 +39,10 @@ export function listCaptured(
   { db }: Pick<App, 'db'>,
   store: CaptureStore,
   accountId: number,
-  filter: InboxFilter,
+  filter: inbox.InboxFilter,
   page: RowWindow,
-): { readonly rows: readonly CapturedRow[]; readonly listed: readonly InboxEmail[]; readonly total: number } {
-  const { emails: listed, total } = listInbox(store.db, accountId, filter, page)
+): { readonly rows: readonly CapturedRow[]; readonly listed: readonly inbox.InboxEmail[]; readonly total: number } {
+  const { emails: listed, total } = inbox.listInbox(store.db, accountId, filter, page)
   const stored = new Map(
     readEmailsByIds(
       db,
@@ -75,7 +67,7 @@ const toRow = (store: CaptureStore, { email, listed }: Found): CapturedRow =>
 /** The captured email that a path names. Throws a 404. */
 function requireCaptured({ db }: Pick<App, 'db'>, store: CaptureStore, accountId: number, id: string): Found {
   const email = findEmail(db, accountId, parseUuidParam(id, 'captured_email_not_found', 'captured email'))
-  const listed = email && findInInbox(store.db, accountId, email.id)
+  const listed = email && inbox.findInInbox(store.db, accountId, email.id)
   if (!listed) throw createNotFoundError()
   return { email, listed }
 }
@@ -172,7 +164,7 @@ export async function markCapturedRead(
   { id, isRead }: { readonly id: string; readonly isRead: boolean },
 ): Promise<CapturedRow> {
   const { email, listed } = requireCaptured(app, store, accountId, id)
-  if (listed.isRead !== isRead) await markRead(store.committer, accountId, email.id, isRead)
+  if (listed.isRead !== isRead) await inbox.markRead(store.committer, accountId, email.id, isRead)
   return toRow(store, { email, listed: { ...listed, isRead } })
 }
 
@@ -186,10 +178,10 @@ export async function deleteCaptured(app: App, store: CaptureStore, actor: Actor
 /** Deletes all mail of an account that was captured until now, in batches; returns the number of emails. */
 export async function deleteAllCaptured(app: App, store: CaptureStore, actor: Actor): Promise<number> {
   // Not the time of now: the clock may have been set back.
-  const newestAt = findNewestTime(store.db, actor.accountId) ?? 0
+  const newestAt = inbox.findNewestTime(store.db, actor.accountId) ?? 0
   let deleted = 0
   for (;;) {
-    const emailIds = findCapturedBy(store.db, actor.accountId, newestAt, DELETE_BATCH_SIZE)
+    const emailIds = inbox.findCapturedBy(store.db, actor.accountId, newestAt, DELETE_BATCH_SIZE)
     if (emailIds.length === 0 || (await store.remove(emailIds)) === 0) break
     deleted += emailIds.length
   }

@@ -19,15 +19,7 @@ import {
   retryDeadLetter,
   selectDeadLetters,
 } from './dead-letters.ts'
-import {
-  DEFAULT_COUNT,
-  DeadLetterList,
-  DeadLetterQuery,
-  DeadLetterRecord,
-  deadLetterWire,
-  MAX_LISTED,
-  Retried,
-} from './model.ts'
+import * as model from './model.ts'
 
 const tags = ['Dead letters']
 const params = Type.Object({ id: Type.String({ description: 'Id (stream_id) of the dead letter.' }) })
@@ -39,16 +31,16 @@ export const deadLetterRoutes = (app: App) =>
       '/',
       ({ actor, query }) => {
         const count = parseQueryInteger('count', query.count, {
-          fallback: DEFAULT_COUNT,
+          fallback: model.DEFAULT_COUNT,
           minimum: 0,
-          maximum: MAX_LISTED,
+          maximum: model.MAX_LISTED,
         })
         const { letters, total } = listDeadLetters(app.db, actor.accountId, count)
-        return { data: letters.map((letter) => deadLetterWire(letter, actor.accountUuid)), total }
+        return { data: letters.map((letter) => model.deadLetterWire(letter, actor.accountUuid)), total }
       },
       {
-        query: DeadLetterQuery,
-        response: DeadLetterList,
+        query: model.DeadLetterQuery,
+        response: model.DeadLetterList,
         detail: describeRoute(
           'List dead letters',
           requires('emails:read'),
@@ -68,7 +60,7 @@ export const deadLetterRoutes = (app: App) =>
       },
       {
         params,
-        response: Retried,
+        response: model.Retried,
         detail: describeRoute(
           'Send a dead letter again',
           requires('emails:send'),
@@ -78,7 +70,7 @@ export const deadLetterRoutes = (app: App) =>
     )
 
 const OperatorDeadLetter = Type.Object({
-  ...DeadLetterRecord.properties,
+  ...model.DeadLetterRecord.properties,
   account: Type.String({ description: 'Name of its account.' }),
 })
 
@@ -94,7 +86,7 @@ const NO_EMAIL = new Uint8Array()
 export const operatorDeadLetterRoutes = (app: App) => {
   const toWire = (letter: DeadLetter) => {
     const { uuid, name } = getAccount(app.config, app.db, letter.accountId)
-    return { ...deadLetterWire(letter, formatUuid(uuid)), account: name }
+    return { ...model.deadLetterWire(letter, formatUuid(uuid)), account: name }
   }
   return new Elysia({ prefix: '/v1/operator/dead-letters' })
     .use(authenticated)

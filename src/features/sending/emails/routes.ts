@@ -24,33 +24,16 @@ import { dataBody, pageBody, timeKey } from '#platform/http/envelope.ts'
 import { locatedAt, responseHeaders } from '#platform/http/route-errors.ts'
 import { DataBody, PageBody, parsePage } from '#platform/http/schemas.ts'
 import { parseUuid, type UuidBytes } from '#platform/ids.ts'
-import {
-  type ActionableExplanation,
-  EmailChange,
-  EmailDetail,
-  EmailQuery,
-  EmailRow,
-  EmailSource,
-  ResendRequest,
-  ResendResponse,
-} from './model.ts'
+import * as model from './model.ts'
 import { getEmail, listEmails, readEmailEvents, type StoredEmail } from './read.ts'
 import { resendEmail } from './resend.ts'
 import { cancelEmail, rescheduleEmail } from './scheduled.ts'
 import { parseSearch, type SearchResult, searchEmails } from './search-list.ts'
-import {
-  emailDetailWire,
-  emailRowWire,
-  hideContent,
-  isSystemMail,
-  type MaxAttempts,
-  type RenderBodies,
-  readBodiesAs,
-} from './wire.ts'
+import * as wire from './wire.ts'
 
 /** Values from features that this one may not import; `src/app` passes them. */
 export interface EmailRouteOptions {
-  readonly maxAttempts: MaxAttempts
+  readonly maxAttempts: wire.MaxAttempts
   readonly takeRate: TakeRate
 }
 
@@ -62,14 +45,14 @@ export const emailRoutes = (app: App, { maxAttempts, takeRate }: EmailRouteOptio
       async ({ actor, query }) => {
         const page = parsePage(query)
         const { emails, lastKey, ...counted } = await findEmails(app, actor.accountId, query, page)
-        const rows = emails.map((email) => hideContent(actor, emailRowWire(email, maxAttempts)))
+        const rows = emails.map((email) => wire.hideContent(actor, wire.emailRowWire(email, maxAttempts)))
         // A search continues by the id. It may have stopped at an email of another account, whose time is not told.
         const end = counted.hasMore === undefined ? lastKey : lastKey && [0, ...lastKey.slice(1)]
         return pageBody(rows, { ...page, ...counted }, end)
       },
       {
-        query: EmailQuery,
-        response: PageBody(EmailRow),
+        query: model.EmailQuery,
+        response: PageBody(model.EmailRow),
         detail: describeRoute(
           'List emails',
           requiresOrSupport('emails:read'),
@@ -120,7 +103,7 @@ export const emailRoutes = (app: App, { maxAttempts, takeRate }: EmailRouteOptio
 export async function findEmails(
   app: App,
   accountId: number,
-  query: Static<typeof EmailQuery>,
+  query: Static<typeof model.EmailQuery>,
   page: RowWindow,
 ): Promise<Omit<SearchResult, 'hasMore'> & Partial<SearchResult>> {
   const { from = ANY_TIME.from, to = ANY_TIME.to } = parseDateRange(query)
@@ -148,10 +131,14 @@ function parseOperationFilter(id: string | undefined): UuidBytes | undefined {
 
 /** Values that composition passes from later features. */
 export interface OneEmailRouteOptions extends EmailRouteOptions {
-  readonly renderedBodies: RenderBodies
-  readonly explain: (accountId: number, email: StoredEmail, events: readonly RecordedEvent[]) => ActionableExplanation
+  readonly renderedBodies: wire.RenderBodies
+  readonly explain: (
+    accountId: number,
+    email: StoredEmail,
+    events: readonly RecordedEvent[],
+  ) => model.ActionableExplanation
   /** Composes the message of an email, by row id, again. */
-  readonly readSource: (emailId: number, options: { readonly isContentHidden: boolean }) => Promise<EmailSource>
+  readonly readSource: (emailId: number, options: { readonly isContentHidden: boolean }) => Promise<model.EmailSource>
 }
 
 const params = Type.Object({ id: Type.String({ description: 'Id of the email.' }) })
@@ -161,11 +148,11 @@ async function readDetail(
   actor: Actor,
   email: StoredEmail,
   { maxAttempts, renderedBodies, explain }: OneEmailRouteOptions,
-): Promise<EmailDetail> {
+): Promise<model.EmailDetail> {
   const events = readEmailEvents(app, actor.accountId, email.id)
-  return emailDetailWire(email, {
+  return wire.emailDetailWire(email, {
     maxAttempts,
-    ...(await readBodiesAs(actor, app, email, renderedBodies)),
+    ...(await wire.readBodiesAs(actor, app, email, renderedBodies)),
     events,
     explanation: explain(actor.accountId, email, events),
     keys: app.keys,
@@ -182,13 +169,13 @@ export const oneEmailRoutes = (app: App, options: OneEmailRouteOptions) =>
         dataBody(await readDetail(app, actor, getEmail(app.db, actor.accountId, params.id), options)),
       {
         params,
-        response: DataBody(EmailDetail),
+        response: DataBody(model.EmailDetail),
         detail: describeRoute('Get an email with its recipients and events', requiresOrSupport('emails:read')),
       },
     )
     .patch('/:id', async ({ actor, params, body }) => dataBody(await rescheduleEmail(app, actor, params.id, body)), {
       params,
-      body: EmailChange,
+      body: model.EmailChange,
       response: DataBody(SendResponse),
       detail: describeRoute(
         'Reschedule an email',
@@ -207,8 +194,8 @@ export const oneEmailRoutes = (app: App, options: OneEmailRouteOptions) =>
       },
       {
         params,
-        body: ResendRequest,
-        response: { 202: DataBody(ResendResponse) },
+        body: model.ResendRequest,
+        response: { 202: DataBody(model.ResendResponse) },
         detail: describeRoute(
           'Send an email again',
           requires('emails:send'),
@@ -225,11 +212,11 @@ export const oneEmailRoutes = (app: App, options: OneEmailRouteOptions) =>
       '/:id/source',
       async ({ actor, params }) => {
         const email = getEmail(app.db, actor.accountId, params.id)
-        return dataBody(await options.readSource(email.id, { isContentHidden: isSystemMail(email) }))
+        return dataBody(await options.readSource(email.id, { isContentHidden: wire.isSystemMail(email) }))
       },
       {
         params,
-        response: DataBody(EmailSource),
+        response: DataBody(model.EmailSource),
         detail: describeRoute(
           'Get the source of an email',
           requires('emails:read'),

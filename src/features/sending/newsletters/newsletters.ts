@@ -27,15 +27,7 @@ import { formatUuid, newUuid, type UuidBytes } from '#platform/ids.ts'
 import type { TemplateSource } from '#platform/template/renderer.ts'
 import type { Millis } from '#platform/time/clock.ts'
 import { formatMailbox, parseMailboxList } from '#protocols/address/parse.ts'
-import {
-  MAX_DATA_BYTES,
-  MAX_LISTED_BYTES,
-  type NewNewsletter,
-  type NewsletterChangeBody,
-  NewsletterRecord,
-  type NewsletterRow,
-  type SendNewsletter,
-} from './model.ts'
+import * as model from './model.ts'
 import { type NewsletterStatus, newsletterStatusCode, newsletterStatusName, startNewsletter } from './states.ts'
 import type { newsletters } from './tables.ts'
 
@@ -52,8 +44,8 @@ export interface ListedNewsletter extends Newsletter {
 }
 
 /** The fields that its author provides, as in requests; omitted ones keep their value. Ids are public ids. */
-type NewsletterInput = Static<typeof NewNewsletter>
-type NewsletterChange = Static<typeof NewsletterChangeBody>
+type NewsletterInput = Static<typeof model.NewNewsletter>
+type NewsletterChange = Static<typeof model.NewsletterChangeBody>
 
 export const MAX_NEWSLETTERS = 10_000
 
@@ -64,7 +56,8 @@ const COLUMNS = `newsletters.id, newsletters.uuid, newsletters.account_id AS acc
   reply_to AS replyTo, newsletters.status, operations.uuid AS operationUuid, scheduled_at AS scheduledAt, sent_at AS sentAt,
   total_recipients AS totalRecipients, newsletters.created_at AS createdAt, newsletters.updated_at AS updatedAt`
 const BODIES = 'newsletters.html_body AS htmlBody, newsletters.text_body AS textBody'
-const isLongSql = (column: string): string => `coalesce(octet_length(newsletters.${column}), 0) > ${MAX_LISTED_BYTES}`
+const isLongSql = (column: string): string =>
+  `coalesce(octet_length(newsletters.${column}), 0) > ${model.MAX_LISTED_BYTES}`
 const LISTED_BODIES = `CASE WHEN ${isLongSql('html_body')} THEN NULL ELSE newsletters.html_body END AS htmlBody,
   CASE WHEN ${isLongSql('text_body')} THEN NULL ELSE newsletters.text_body END AS textBody, (${isLongSql('html_body')} OR ${isLongSql('text_body')}) AS isTruncated`
 // Includes newsletters whose list or template was deleted.
@@ -258,8 +251,8 @@ function requireTemplateId(db: Database, accountId: number, id: string | null): 
 function formatTemplateData(data: Readonly<Record<string, unknown>> | null): string | null {
   if (data === null || Object.keys(data).length === 0) return null
   const json = JSON.stringify(data)
-  if (Buffer.byteLength(json) > MAX_DATA_BYTES)
-    throw invalid('template_data', `template_data must have at most ${MAX_DATA_BYTES} bytes of JSON.`)
+  if (Buffer.byteLength(json) > model.MAX_DATA_BYTES)
+    throw invalid('template_data', `template_data must have at most ${model.MAX_DATA_BYTES} bytes of JSON.`)
   return json
 }
 
@@ -276,8 +269,8 @@ export const unlinkOperation = (tx: Tx, operationId: number): void => void sql(t
 
 const formatUuidOrNull = (uuid: Newsletter['operationUuid']): string | null => (uuid === null ? null : formatUuid(uuid))
 
-export const toNewsletterWire = (newsletter: Newsletter, accountUuid: string): NewsletterRecord =>
-  toWire(NewsletterRecord, newsletter, {
+export const toNewsletterWire = (newsletter: Newsletter, accountUuid: string): model.NewsletterRecord =>
+  toWire(model.NewsletterRecord, newsletter, {
     account_id: accountUuid,
     list_id: formatUuid(newsletter.listUuid),
     from_address: newsletter.from,
@@ -286,7 +279,7 @@ export const toNewsletterWire = (newsletter: Newsletter, accountUuid: string): N
     operation_id: formatUuidOrNull(newsletter.operationUuid),
   })
 
-export const toNewsletterRowWire = (newsletter: ListedNewsletter, accountUuid: string): NewsletterRow => ({
+export const toNewsletterRowWire = (newsletter: ListedNewsletter, accountUuid: string): model.NewsletterRow => ({
   ...toNewsletterWire(newsletter, accountUuid),
   truncated: newsletter.isTruncated,
 })
@@ -301,7 +294,7 @@ export async function sendNewsletter(
   app: App,
   actor: Actor,
   id: string,
-  { send_at: sendAt, max_recipients: maxRecipients }: Static<typeof SendNewsletter>,
+  { send_at: sendAt, max_recipients: maxRecipients }: Static<typeof model.SendNewsletter>,
   admit: () => void,
 ): Promise<BroadcastStarted> {
   const newsletter = getNewsletter(app.db, actor.accountId, id)

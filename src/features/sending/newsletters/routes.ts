@@ -11,15 +11,7 @@ import { withoutTimeLimit } from '#platform/http/request-context.ts'
 import { errorResponses, responseHeaders } from '#platform/http/route-errors.ts'
 import { parseRowRange } from '#platform/http/row-range.ts'
 import { DataBody, PageBody } from '#platform/http/schemas.ts'
-import {
-  MAX_LISTED_BYTES,
-  NewNewsletter,
-  NewsletterChangeBody,
-  NewsletterQuery,
-  NewsletterRecord,
-  NewsletterRow,
-  SendNewsletter,
-} from './model.ts'
+import * as model from './model.ts'
 import {
   changeNewsletter,
   createNewsletter,
@@ -49,12 +41,12 @@ export const newsletterRoutes = (app: App, { takeRate }: { readonly takeRate: Ta
         )
       },
       {
-        query: NewsletterQuery,
-        response: PageBody(NewsletterRow),
+        query: model.NewsletterQuery,
+        response: PageBody(model.NewsletterRow),
         detail: describeRoute(
           'List newsletters',
           requires('contacts:read'),
-          `Newest first. Bodies of more than ${MAX_LISTED_BYTES} bytes are omitted.`,
+          `Newest first. Bodies of more than ${model.MAX_LISTED_BYTES} bytes are omitted.`,
         ),
       },
     )
@@ -63,8 +55,8 @@ export const newsletterRoutes = (app: App, { takeRate }: { readonly takeRate: Ta
       async ({ actor, body, status }) =>
         status(201, dataBody(toNewsletterWire(await createNewsletter(app, actor, body), actor.accountUuid))),
       {
-        body: NewNewsletter,
-        response: { 201: DataBody(NewsletterRecord) },
+        body: model.NewNewsletter,
+        response: { 201: DataBody(model.NewsletterRecord) },
         detail: describeRoute(
           'Create a newsletter',
           requires('contacts:write'),
@@ -79,7 +71,7 @@ export const newsletterRoutes = (app: App, { takeRate }: { readonly takeRate: Ta
         dataBody(toNewsletterWire(getNewsletter(app.db, actor.accountId, params.id), actor.accountUuid)),
       {
         params,
-        response: DataBody(NewsletterRecord),
+        response: DataBody(model.NewsletterRecord),
         detail: describeRoute('Get a newsletter', requires('contacts:read')),
       },
     )
@@ -89,8 +81,8 @@ export const newsletterRoutes = (app: App, { takeRate }: { readonly takeRate: Ta
         dataBody(toNewsletterWire(await changeNewsletter(app, actor, params.id, body), actor.accountUuid)),
       {
         params,
-        body: NewsletterChangeBody,
-        response: DataBody(NewsletterRecord),
+        body: model.NewsletterChangeBody,
+        response: DataBody(model.NewsletterRecord),
         detail: describeRoute(
           'Change a draft',
           requires('contacts:write'),
@@ -119,7 +111,7 @@ export const newsletterRoutes = (app: App, { takeRate }: { readonly takeRate: Ta
         }),
       {
         params,
-        body: SendNewsletter,
+        body: model.SendNewsletter,
         response: { 202: DataBody(BroadcastStarted) },
         detail: describeRoute(
           'Send a newsletter',

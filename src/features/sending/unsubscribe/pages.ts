@@ -13,17 +13,7 @@ import type { Html } from '#platform/http/html.ts'
 import { localisedResponse } from '#platform/http/language.ts'
 import { createRateLimiter, type Rate } from '#platform/http/rate-limit.ts'
 import { MAX_TOKEN_LENGTH, openUnsubscribeToken, UNSUBSCRIBE_PATH, type UnsubscribeFacts } from './headers.ts'
-import {
-  askPage,
-  blockedPage,
-  notDonePage,
-  type PageAction,
-  type Subscription,
-  senderGonePage,
-  startedPage,
-  stoppedPage,
-  unknownLinkPage,
-} from './page.ts'
+import * as page from './page.ts'
 import {
   isForStreamOrList,
   readSubscriptionState,
@@ -50,7 +40,7 @@ export function unsubscribePages(app: App) {
 
   const applyAction = (
     facts: UnsubscribeFacts,
-    action: PageAction | undefined,
+    action: page.PageAction | undefined,
   ): Promise<SubscriptionState | undefined> => {
     switch (action) {
       case undefined:
@@ -77,9 +67,9 @@ export function unsubscribePages(app: App) {
         return facts
           ? localisedResponse(
               texts.language,
-              choosePage(app, texts, facts, readSubscriptionState(app.db, facts), askPage),
+              choosePage(app, texts, facts, readSubscriptionState(app.db, facts), page.askPage),
             )
-          : localisedResponse(texts.language, unknownLinkPage(texts), 404)
+          : localisedResponse(texts.language, page.unknownLinkPage(texts), 404)
       },
       { detail: hidden },
     )
@@ -90,15 +80,15 @@ export function unsubscribePages(app: App) {
       async ({ params, body, request }) => {
         const texts = chooseOurTexts(request)
         const facts = readFacts(params.token)
-        if (!facts) return localisedResponse(texts.language, unknownLinkPage(texts), 404)
+        if (!facts) return localisedResponse(texts.language, page.unknownLinkPage(texts), 404)
         try {
           const state = await applyAction(facts, parseAction(body))
-          return localisedResponse(texts.language, choosePage(app, texts, facts, state, startedPage))
+          return localisedResponse(texts.language, choosePage(app, texts, facts, state, page.startedPage))
         } catch (error) {
           if (!(error instanceof AppError)) throw error
           const { status, retryAfterSeconds } = error
           const headers = retryAfterSeconds === undefined ? {} : { 'retry-after': String(retryAfterSeconds) }
-          return localisedResponse(texts.language, notDonePage(texts, status === 429), status, headers)
+          return localisedResponse(texts.language, page.notDonePage(texts, status === 429), status, headers)
         }
       },
       { detail: { ...hidden, ...acceptsBody('anything') } },
@@ -114,20 +104,20 @@ const stripDamage = (token: string): string => (token.length > MAX_INPUT_LENGTH 
 /** For readers who follow a link without its token or with an extra path. */
 function createIncompleteLinkPage(request: Request): Response {
   const texts = chooseOurTexts(request)
-  return localisedResponse(texts.language, unknownLinkPage(texts), 404)
+  return localisedResponse(texts.language, page.unknownLinkPage(texts), 404)
 }
 
 /** The link in the text of a welcome names a contact; other links name a recipient. */
 const rateLimitKey = ({ emailId, recipientId }: UnsubscribeFacts): string =>
   `${emailId === 0 ? 'contact' : 'recipient'} ${recipientId}`
 
-const ACTIONS: readonly PageAction[] = ['unsubscribe', 'unsubscribe-all', 'resubscribe', 'resubscribe-all']
+const ACTIONS: readonly page.PageAction[] = ['unsubscribe', 'unsubscribe-all', 'resubscribe', 'resubscribe-all']
 
 /** The form field of mail programs (RFC 8058 §3.2). */
 const ONE_CLICK_FIELD = 'List-Unsubscribe'
 
 /** The action of a button. Any other body comes from a mail program, which can only unsubscribe. */
-function parseAction(body: unknown): PageAction | undefined {
+function parseAction(body: unknown): page.PageAction | undefined {
   if (typeof body !== 'object' || body === null || ONE_CLICK_FIELD in body) return undefined
   const provided = 'action' in body ? body.action : undefined
   return ACTIONS.find((action) => action === provided)
@@ -139,19 +129,19 @@ function choosePage(
   ours: ShownTexts,
   facts: UnsubscribeFacts,
   state: SubscriptionState | undefined,
-  renderSubscribed: (texts: ShownTexts, subscription: Subscription) => Html,
+  renderSubscribed: (texts: ShownTexts, subscription: page.Subscription) => Html,
 ): Html {
-  const subscription: Subscription = {
+  const subscription: page.Subscription = {
     address: facts.address,
     // The domain as readers know it: bücher.example, not xn--bcher-kva.example.
     senderDomain: domainToUnicode(facts.senderDomain) || facts.senderDomain,
     isOfPart: isForStreamOrList(facts),
     partName: state?.partName ?? null,
   }
-  if (!state) return senderGonePage(ours, subscription)
+  if (!state) return page.senderGonePage(ours, subscription)
   const { language } = ours
   const texts = findShownTexts(db, facts.accountUuid, { language, sender: subscription.senderDomain })
-  if (state.isBlocked) return blockedPage(texts, subscription, state.isOffAll || state.isOffNamed)
-  if (state.isOffAll) return stoppedPage(texts, subscription, 'resubscribe-all')
-  return state.isOffNamed ? stoppedPage(texts, subscription) : renderSubscribed(texts, subscription)
+  if (state.isBlocked) return page.blockedPage(texts, subscription, state.isOffAll || state.isOffNamed)
+  if (state.isOffAll) return page.stoppedPage(texts, subscription, 'resubscribe-all')
+  return state.isOffNamed ? page.stoppedPage(texts, subscription) : renderSubscribed(texts, subscription)
 }

@@ -17,19 +17,7 @@ import { days, hours, minutes, seconds } from '#platform/units.ts'
 import { type ChallengeType, orderCertificate } from '#protocols/acme/order.ts'
 import { AcmeError, AcmeSession } from '#protocols/acme/session.ts'
 import type { Challenges } from './challenges.ts'
-import {
-  expiryWarningMs,
-  findCertificateProblem,
-  NO_FAILURES,
-  type OrderState,
-  openAccountKey,
-  readCertificate,
-  readOrdersState,
-  removeCertificate,
-  type StoredCertificate,
-  writeCertificate,
-  writeOrdersState,
-} from './store.ts'
+import * as store from './store.ts'
 import { createAcmeTransport } from './transport.ts'
 
 export interface CertificateOrdersOptions {
@@ -63,9 +51,9 @@ export const TLS_OPTIONS = { minVersion: 'TLSv1.2', honorCipherOrder: true } as 
 /** Certificates of an authority, and the loop that keeps them valid. */
 export class CertificateOrders {
   readonly #options: CertificateOrdersOptions
-  readonly #certificates = new Map<string, StoredCertificate>()
+  readonly #certificates = new Map<string, store.StoredCertificate>()
   readonly #contexts = new Map<string, SecureContext>()
-  #state: ReturnType<typeof readOrdersState>
+  #state: ReturnType<typeof store.readOrdersState>
   #stopListening: (() => void) | undefined
   readonly #turns = new Map<string, number>()
   #lastTurn = 0
@@ -75,9 +63,9 @@ export class CertificateOrders {
   constructor(options: CertificateOrdersOptions) {
     this.#options = options
     const { dataDir } = options.app.config
-    this.#state = readOrdersState(dataDir)
+    this.#state = store.readOrdersState(dataDir)
     for (const host of listStoredHosts(dataDir)) {
-      const stored = readCertificate(dataDir, host)
+      const stored = store.readCertificate(dataDir, host)
       if (stored) this.#certificates.set(host, stored)
     }
   }
@@ -85,7 +73,7 @@ export class CertificateOrders {
   start(): void {
     const { clock, log, certificatesDue, config } = this.#options.app
     this.#stopListening ??= certificatesDue.listen(() => {
-      this.#state = readOrdersState(config.dataDir)
+      this.#state = store.readOrdersState(config.dataDir)
       this.#loop?.wake()
     })
     this.#loop ??= startDueLoop({ name: 'certificates', clock, log, step: (ending) => this.#step(ending) })
@@ -128,8 +116,8 @@ export class CertificateOrders {
     return ending.aborted ? soon : app.clock.now()
   }
 
-  #hostState(host: string): OrderState {
-    return this.#state.hosts[host] ?? NO_FAILURES
+  #hostState(host: string): store.OrderState {
+    return this.#state.hosts[host] ?? store.NO_FAILURES
   }
 
   #rank(host: string): number {
@@ -153,13 +141,13 @@ export class CertificateOrders {
     try {
       const session = await this.#openSession(limit)
       await session.logIn()
-      writeCertificate(config.dataDir, host, await this.#order(session, host, before, limit))
-      const certificate = readCertificate(config.dataDir, host)
+      store.writeCertificate(config.dataDir, host, await this.#order(session, host, before, limit))
+      const certificate = store.readCertificate(config.dataDir, host)
       if (!certificate) throw new Error(`the certificate of ${host} cannot be read again`)
       this.#certificates.set(host, certificate)
       this.#contexts.delete(host)
-      this.#state.server = NO_FAILURES
-      this.#store(host, NO_FAILURES)
+      this.#state.server = store.NO_FAILURES
+      this.#store(host, store.NO_FAILURES)
       log.info({ host, notAfter: toIso(certificate.notAfter) }, 'certificate issued')
     } catch (error) {
       if (ending.aborted) this.#store(host, before)
@@ -173,7 +161,7 @@ export class CertificateOrders {
     const { config, clock } = this.#options.app
     return AcmeSession.open({
       directoryUrl: config.acmeUrl,
-      key: openAccountKey(config.dataDir),
+      key: store.openAccountKey(config.dataDir),
       transport: createAcmeTransport({ clock, ca: this.#options.authorities, signal }),
       now: () => clock.now(),
     })
@@ -182,7 +170,7 @@ export class CertificateOrders {
   async #order(
     session: AcmeSession,
     host: string,
-    { failures }: OrderState,
+    { failures }: store.OrderState,
     limit: TimeLimit,
   ): Promise<KeyedCertificate> {
     const { clock } = this.#options.app
@@ -194,7 +182,7 @@ export class CertificateOrders {
       answer: (challenge) => this.#options.challenges.answer(challenge, clock),
       sleep: (ms) => limit.sleep(ms),
     })
-    const problem = findCertificateProblem({ cert, key }, host, clock.now())
+    const problem = store.findCertificateProblem({ cert, key }, host, clock.now())
     if (problem !== undefined)
       throw new AcmeError('order', `The certificate that was issued for ${host} cannot be used: ${problem}.`)
     return { cert, key }
@@ -209,13 +197,13 @@ export class CertificateOrders {
     return isHttpFirst ? types.reverse() : types
   }
 
-  #recordFailure(host: string, before: OrderState, thrown: unknown): void {
+  #recordFailure(host: string, before: store.OrderState, thrown: unknown): void {
     const { clock, log } = this.#options.app
     const now = clock.now()
     const error = thrown instanceof AcmeError ? thrown : new AcmeError('order', describeError(thrown))
     const isLimited = error.type === 'rateLimited'
     const askedMs = Math.min(error.retryAfterMs ?? (isLimited ? RATE_LIMITED_MS : 0), MAX_RETRY_AFTER_MS)
-    const failed = (previous: OrderState, delays: readonly number[]): OrderState => {
+    const failed = (previous: store.OrderState, delays: readonly number[]): store.OrderState => {
       const next = toFailed(previous, delays, now)
       const nextAttemptAt = Math.max(next.nextAttemptAt, now + askedMs)
       return { ...next, nextAttemptAt, lastError: error.message, lastErrorAt: now }
@@ -233,15 +221,15 @@ export class CertificateOrders {
       nextAttempt: toIso((isServer ? this.#state.server : state).nextAttemptAt),
       ...(stored && { notAfter: toIso(stored.notAfter) }),
     }
-    if (stored && stored.notAfter - now <= expiryWarningMs(stored))
+    if (stored && stored.notAfter - now <= store.expiryWarningMs(stored))
       log.error(details, 'certificate expires soon and could not be renewed')
     else log.warn(details, stored ? 'certificate not renewed; it stays in use' : 'certificate not issued')
     this.#store(host, state)
   }
 
-  #store(host: string, state: OrderState): void {
+  #store(host: string, state: store.OrderState): void {
     this.#state.hosts[host] = state
-    writeOrdersState(this.#options.app.config.dataDir, this.#state)
+    store.writeOrdersState(this.#options.app.config.dataDir, this.#state)
   }
 
   /** Deletes what nothing needs: certificates of hosts that have none any more serve until they expire. */
@@ -251,16 +239,16 @@ export class CertificateOrders {
       if (wanted.has(host) || notAfter > now) continue
       this.#certificates.delete(host)
       this.#contexts.delete(host)
-      removeCertificate(dataDir, host)
+      store.removeCertificate(dataDir, host)
     }
     const left = Object.keys(this.#state.hosts).filter((host) => !wanted.has(host) && !this.#certificates.has(host))
     for (const host of left) delete this.#state.hosts[host]
-    if (left.length > 0) writeOrdersState(dataDir, this.#state)
+    if (left.length > 0) store.writeOrdersState(dataDir, this.#state)
   }
 }
 
 /** One more failure; the next attempt is later each time. */
-const toFailed = <T extends OrderState>(state: T, delays: readonly number[], now: Millis): T => ({
+const toFailed = <T extends store.OrderState>(state: T, delays: readonly number[], now: Millis): T => ({
   ...state,
   failures: state.failures + 1,
   nextAttemptAt: now + (delays[Math.min(state.failures, delays.length - 1)] ?? 0),
@@ -269,7 +257,7 @@ const toFailed = <T extends OrderState>(state: T, delays: readonly number[], now
 const TIMED_OUT = new AcmeError('server', 'The order took too long.')
 
 /** With a third of its lifetime left. */
-const isRenewalDue = ({ notBefore, notAfter }: StoredCertificate, now: Millis): boolean =>
+const isRenewalDue = ({ notBefore, notAfter }: store.StoredCertificate, now: Millis): boolean =>
   now >= notAfter - (notAfter - notBefore) / 3
 
 interface TimeLimit {

@@ -1,49 +1,43 @@
 /** @module Checks the record of a DKIM key, which must publish our key (RFC 6376 §3.6.1, RFC 8463 §4). */
 import { parseDkimRecord } from '#protocols/dkim/keys.ts'
 import type { Resolver } from '#protocols/dns/resolver.ts'
-import {
-  adviseTxt,
-  type Check,
-  findAbsenceHint,
-  findQuotingProblem,
-  hasRecord,
-  isCheck,
-  missing,
-  quoteValue,
-  removeQuoting,
-  toRecordsOrCheck,
-  verified,
-  wrong,
-} from './check-result.ts'
+import * as result from './check-result.ts'
 import { type DkimPublicKey, formatDkimValue, toDkimHost } from './dns-records.ts'
 
-export async function checkDkim(resolver: Resolver, domain: string, ours: DkimPublicKey): Promise<Check> {
+export async function checkDkim(resolver: Resolver, domain: string, ours: DkimPublicKey): Promise<result.Check> {
   const host = toDkimHost(domain, ours)
-  const texts = toRecordsOrCheck(await resolver.txt(host), 'DKIM key (TXT)', host)
-  if (isCheck(texts)) return texts
-  const advice = adviseTxt(host, formatDkimValue(ours))
-  const keys = texts.filter((text) => parseTags(removeQuoting(text)).has('p'))
+  const texts = result.toRecordsOrCheck(await resolver.txt(host), 'DKIM key (TXT)', host)
+  if (result.isCheck(texts)) return texts
+  const advice = result.adviseTxt(host, formatDkimValue(ours))
+  const keys = texts.filter((text) => parseTags(result.removeQuoting(text)).has('p'))
   const [record = texts[0]] = keys
   if (record === undefined) {
     const isOurs = async (name: string) =>
-      hasRecord(await resolver.txt(name), (text) => parseTags(removeQuoting(text)).get('p') === ours.publicKey)
-    return missing(`There is no DKIM key at ${host}.`, await findAbsenceHint(resolver, domain, host, isOurs), advice)
+      result.hasRecord(
+        await resolver.txt(name),
+        (text) => parseTags(result.removeQuoting(text)).get('p') === ours.publicKey,
+      )
+    return result.missing(
+      `There is no DKIM key at ${host}.`,
+      await result.findAbsenceHint(resolver, domain, host, isOurs),
+      advice,
+    )
   }
   if (keys.length > 1) {
-    return wrong(
+    return result.wrong(
       `There are ${keys.length} DKIM keys at ${host}, and receivers may use any of them.`,
       `Remove the others and keep the one with the value ${formatDkimValue(ours)}`,
     )
   }
   const problem = findProblem(record, ours)
   return problem === undefined
-    ? verified(`The DKIM key at ${host} is ours.`)
-    : wrong(`The DKIM key at ${host} is ${quoteValue(record)}, which ${problem}.`, advice)
+    ? result.verified(`The DKIM key at ${host} is ours.`)
+    : result.wrong(`The DKIM key at ${host} is ${result.quoteValue(record)}, which ${problem}.`, advice)
 }
 
 /** The problem with the key record, as the end of a sentence; undefined when there is none. */
 function findProblem(record: string, { publicKey: ours, type }: DkimPublicKey): string | undefined {
-  const quoting = findQuotingProblem(record)
+  const quoting = result.findQuotingProblem(record)
   if (quoting !== undefined) return quoting
   const parsed = parseDkimRecord(record)
   if (parsed.kind === 'invalid') return `is not valid: ${parsed.reason.replace(/\.$/, '')}`

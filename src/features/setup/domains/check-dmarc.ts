@@ -4,68 +4,59 @@
  */
 import type { Resolver } from '#protocols/dns/resolver.ts'
 import { parseTags } from './check-dkim.ts'
-import {
-  adviseTxt,
-  type Check,
-  findAbsenceHint,
-  findQuotingProblem,
-  hasRecord,
-  isCheck,
-  missing,
-  quoteValue,
-  removeQuoting,
-  toRecordsOrCheck,
-  verified,
-  wrong,
-} from './check-result.ts'
+import * as result from './check-result.ts'
 import { DMARC_VALUE, type DomainDns, toDmarcHost } from './dns-records.ts'
 import { findRegistrableDomain } from './name.ts'
 
 /** The version must come first, with its value in capitals. */
 export const isDmarc = (text: string): boolean => /^[vV]\s*=\s*DMARC1\s*(;|$)/.test(text.trim())
 
-export async function checkDmarc(resolver: Resolver, dns: DomainDns): Promise<Check> {
+export async function checkDmarc(resolver: Resolver, dns: DomainDns): Promise<result.Check> {
   const own = await checkPolicyAt(resolver, dns.domain)
   if (own !== undefined) return own
   const organisation = findRegistrableDomain(dns.domain)
   if (organisation !== undefined && organisation !== dns.domain) {
     const inherited = await checkPolicyAt(resolver, organisation)
     if (inherited?.verified)
-      return verified(`${dns.domain} has no DMARC record of its own and inherits: ${inherited.detail}`)
+      return result.verified(`${dns.domain} has no DMARC record of its own and inherits: ${inherited.detail}`)
     if (inherited !== undefined) return inherited
   }
   const host = toDmarcHost(dns.domain)
-  const isAt = async (name: string) => hasRecord(await resolver.txt(name), (text) => isDmarc(removeQuoting(text)))
-  const hint = await findAbsenceHint(resolver, dns.domain, host, isAt)
-  return missing(`There is no DMARC record at ${host}.`, hint, adviseTxt(host, DMARC_VALUE))
+  const isAt = async (name: string) =>
+    result.hasRecord(await resolver.txt(name), (text) => isDmarc(result.removeQuoting(text)))
+  const hint = await result.findAbsenceHint(resolver, dns.domain, host, isAt)
+  return result.missing(`There is no DMARC record at ${host}.`, hint, result.adviseTxt(host, DMARC_VALUE))
 }
 
 /** Checks the policy that `domain` itself publishes; undefined when there is none. */
-async function checkPolicyAt(resolver: Resolver, domain: string): Promise<Check | undefined> {
+async function checkPolicyAt(resolver: Resolver, domain: string): Promise<result.Check | undefined> {
   const host = toDmarcHost(domain)
-  const texts = toRecordsOrCheck(await resolver.txt(host), 'DMARC record (TXT)', host)
-  if (isCheck(texts)) return texts
+  const texts = result.toRecordsOrCheck(await resolver.txt(host), 'DMARC record (TXT)', host)
+  if (result.isCheck(texts)) return texts
   const records = texts.filter(isDmarc)
   const [record = texts.find(isMeantAsDmarc)] = records
   if (record === undefined) return undefined
   if (records.length > 1) {
-    return wrong(
-      `There are ${records.length} DMARC records at ${host}: ${records.map(quoteValue).join(', ')}.`,
+    return result.wrong(
+      `There are ${records.length} DMARC records at ${host}: ${records.map(result.quoteValue).join(', ')}.`,
       'Receivers ignore all of them in that case; keep only one.',
     )
   }
   const problem = findProblem(record)
   return problem === undefined
-    ? verified(`The DMARC record at ${host} is valid: ${quoteValue(record)}.`)
-    : wrong(`The DMARC record at ${host} is ${quoteValue(record)}, which ${problem}.`, adviseTxt(host, DMARC_VALUE))
+    ? result.verified(`The DMARC record at ${host} is valid: ${result.quoteValue(record)}.`)
+    : result.wrong(
+        `The DMARC record at ${host} is ${result.quoteValue(record)}, which ${problem}.`,
+        result.adviseTxt(host, DMARC_VALUE),
+      )
 }
 
-const isMeantAsDmarc = (text: string): boolean => /dmarc1/i.test(text) || parseTags(removeQuoting(text)).has('p')
+const isMeantAsDmarc = (text: string): boolean => /dmarc1/i.test(text) || parseTags(result.removeQuoting(text)).has('p')
 
 const POLICIES: readonly string[] = ['none', 'quarantine', 'reject']
 
 function findProblem(record: string): string | undefined {
-  const quoting = findQuotingProblem(record)
+  const quoting = result.findQuotingProblem(record)
   if (quoting !== undefined) return quoting
   if (!isDmarc(record)) return 'does not begin with v=DMARC1; (in capitals)'
   const tags = parseTags(record)

@@ -6,21 +6,7 @@ import type { spf as Spf } from 'mailauth/lib/spf'
 import { resolveHostAddresses } from '#protocols/dns/mail-route.ts'
 import { createMailauthResolver } from '#protocols/dns/mailauth-resolver.ts'
 import type { Resolver } from '#protocols/dns/resolver.ts'
-import {
-  adviseTxt,
-  type Check,
-  findAbsenceHint,
-  findQuotingProblem,
-  hasRecord,
-  isCheck,
-  missing,
-  quoteValue,
-  removeQuoting,
-  toRecordsOrCheck,
-  unknown,
-  verified,
-  wrong,
-} from './check-result.ts'
+import * as result from './check-result.ts'
 import { type DomainDns, formatSpfValue, toReturnPathHost } from './dns-records.ts'
 
 const MAX_ADDRESSES = 20
@@ -28,43 +14,43 @@ const MAX_ADDRESSES = 20
 /** RFC 7208 §4.5: the version ends with a space or the end of the record. */
 export const isSpf = (text: string): boolean => /^v=spf1( |$)/i.test(text)
 
-export async function checkSpf(resolver: Resolver, dns: DomainDns): Promise<Check> {
+export async function checkSpf(resolver: Resolver, dns: DomainDns): Promise<result.Check> {
   const host = toReturnPathHost(dns)
-  const texts = toRecordsOrCheck(await resolver.txt(host), 'SPF record (TXT)', host)
-  if (isCheck(texts)) return texts
+  const texts = result.toRecordsOrCheck(await resolver.txt(host), 'SPF record (TXT)', host)
+  if (result.isCheck(texts)) return texts
   const records = texts.filter(isSpf)
   const [record] = records
   if (record === undefined) return checkAbsentSpf(resolver, dns, texts)
   if (records.length > 1) {
-    return wrong(
-      `There are ${records.length} SPF records at ${host}: ${records.map(quoteValue).join(', ')}.`,
+    return result.wrong(
+      `There are ${records.length} SPF records at ${host}: ${records.map(result.quoteValue).join(', ')}.`,
       'SPF allows exactly one record per name; if there are several, receivers treat all of them as invalid.',
       `Keep only one, with the value ${formatSpfValue(dns)}`,
     )
   }
   const addresses = await resolveOwnAddresses(resolver, dns)
-  return isCheck(addresses) ? addresses : evaluate(resolver, dns, record, addresses)
+  return result.isCheck(addresses) ? addresses : evaluate(resolver, dns, record, addresses)
 }
 
-async function checkAbsentSpf(resolver: Resolver, dns: DomainDns, texts: readonly string[]): Promise<Check> {
+async function checkAbsentSpf(resolver: Resolver, dns: DomainDns, texts: readonly string[]): Promise<result.Check> {
   const host = toReturnPathHost(dns)
-  const advice = adviseTxt(host, formatSpfValue(dns))
-  const lookalike = texts.find((text) => /^v\s*=\s*spf/i.test(removeQuoting(text)))
+  const advice = result.adviseTxt(host, formatSpfValue(dns))
+  const lookalike = texts.find((text) => /^v\s*=\s*spf/i.test(result.removeQuoting(text)))
   if (lookalike !== undefined) {
-    const problem = findQuotingProblem(lookalike) ?? 'is not valid: it must begin with v=spf1 and a space'
-    return wrong(`The SPF record at ${host} is ${quoteValue(lookalike)}, which ${problem}.`, advice)
+    const problem = result.findQuotingProblem(lookalike) ?? 'is not valid: it must begin with v=spf1 and a space'
+    return result.wrong(`The SPF record at ${host} is ${result.quoteValue(lookalike)}, which ${problem}.`, advice)
   }
   const isOurs = async (name: string) =>
-    hasRecord(await resolver.txt(name), (text) => removeQuoting(text) === formatSpfValue(dns))
-  const hint = await findAbsenceHint(resolver, dns.domain, host, isOurs)
-  return missing(`There is no SPF record at ${host}.`, hint, advice)
+    result.hasRecord(await resolver.txt(name), (text) => result.removeQuoting(text) === formatSpfValue(dns))
+  const hint = await result.findAbsenceHint(resolver, dns.domain, host, isOurs)
+  return result.missing(`There is no SPF record at ${host}.`, hint, advice)
 }
 
-async function resolveOwnAddresses(resolver: Resolver, dns: DomainDns): Promise<readonly string[] | Check> {
+async function resolveOwnAddresses(resolver: Resolver, dns: DomainDns): Promise<readonly string[] | result.Check> {
   if (dns.outboundIps.length > 0) return dns.outboundIps.slice(0, MAX_ADDRESSES)
   const found = await resolveHostAddresses(resolver, dns.hostname, { ipv6: true })
   if (found.kind === 'ok') return found.addresses
-  return unknown(
+  return result.unknown(
     `The SPF record could not be evaluated, because the addresses of our own host ${dns.hostname} are unknown`,
     found.kind === 'temporary'
       ? `now: ${found.reason} Check again in a few minutes.`
@@ -79,7 +65,7 @@ async function evaluate(
   dns: DomainDns,
   record: string,
   addresses: readonly string[],
-): Promise<Check> {
+): Promise<result.Check> {
   const host = toReturnPathHost(dns)
   // Loaded on demand, so that CLI commands start without it.
   const { spf } = await import('mailauth/lib/spf')
@@ -97,31 +83,31 @@ async function evaluate(
       }),
     })),
   )
-  const advice = adviseTxt(host, formatSpfValue(dns))
+  const advice = result.adviseTxt(host, formatSpfValue(dns))
   const first = (...results: string[]) => evaluations.find((e) => results.includes(e.evaluation.status.result))
   const invalid = first('permerror', 'none')
   if (invalid !== undefined) {
-    return wrong(
-      `The SPF record at ${host} is ${quoteValue(record)}, which ${findQuotingProblem(record) ?? `is not valid (${toExplanation(invalid.evaluation)})`}.`,
+    return result.wrong(
+      `The SPF record at ${host} is ${result.quoteValue(record)}, which ${result.findQuotingProblem(record) ?? `is not valid (${toExplanation(invalid.evaluation)})`}.`,
       advice,
     )
   }
   const disallowed = evaluations.filter((e) => !['pass', 'temperror', 'temperr'].includes(e.evaluation.status.result))
   if (disallowed.length > 0) {
-    return wrong(
-      `The SPF record at ${host} is ${quoteValue(record)}, which does not allow our sending address ${disallowed.map((e) => e.ip).join(', ')}`,
+    return result.wrong(
+      `The SPF record at ${host} is ${result.quoteValue(record)}, which does not allow our sending address ${disallowed.map((e) => e.ip).join(', ')}`,
       `(result: ${disallowed[0]?.evaluation.status.result}).`,
       advice,
     )
   }
   const failed = first('temperror', 'temperr')
   if (failed !== undefined) {
-    return unknown(
-      `The SPF record at ${host} is ${quoteValue(record)}, but a name in it could not be looked up (${toExplanation(failed.evaluation)}).`,
+    return result.unknown(
+      `The SPF record at ${host} is ${result.quoteValue(record)}, but a name in it could not be looked up (${toExplanation(failed.evaluation)}).`,
       'This says nothing about the record itself; check again in a few minutes.',
     )
   }
-  return verified(`The SPF record at ${host} allows our sending addresses.`)
+  return result.verified(`The SPF record at ${host} allows our sending addresses.`)
 }
 
 /** mailauth's explanation without its leading domain. */

@@ -5,17 +5,7 @@
 import type { MxRecord, Resolver } from '#protocols/dns/resolver.ts'
 import { checkDkim } from './check-dkim.ts'
 import { checkDmarc } from './check-dmarc.ts'
-import {
-  adviseFinalDot,
-  type Check,
-  findAbsenceHint,
-  hasRecord,
-  isCheck,
-  missing,
-  toRecordsOrCheck,
-  verified,
-  wrong,
-} from './check-result.ts'
+import * as result from './check-result.ts'
 import { checkSpf } from './check-spf.ts'
 import {
   type ByRecord,
@@ -28,7 +18,7 @@ import {
 } from './dns-records.ts'
 
 /** Checks all records but that of the tracking host. For an outcome `unknown`, the caller keeps the flag of the previous check. */
-export function checkDomain(resolver: Resolver, dns: DomainDns): Promise<ByRecord<Check>> {
+export function checkDomain(resolver: Resolver, dns: DomainDns): Promise<ByRecord<result.Check>> {
   const check = (key: DkimPublicKey | null | undefined) => key && checkDkim(resolver, dns.domain, key)
   return resolveRecords({
     spf: checkSpf(resolver, dns),
@@ -42,14 +32,14 @@ export function checkDomain(resolver: Resolver, dns: DomainDns): Promise<ByRecor
   })
 }
 
-const checkReturnPath = (resolver: Resolver, dns: DomainDns): Promise<Check> =>
+const checkReturnPath = (resolver: Resolver, dns: DomainDns): Promise<result.Check> =>
   checkMx(resolver, dns, toReturnPathHost(dns), {
     whenMissing: 'Without it, bounces do not reach us.',
     whenElsewhere: 'Bounces of your mail must reach us.',
     condition: '',
   })
 
-const checkInboundMx = (resolver: Resolver, dns: DomainDns): Promise<Check> =>
+const checkInboundMx = (resolver: Resolver, dns: DomainDns): Promise<result.Check> =>
   checkMx(resolver, dns, dns.domain, {
     whenMissing: `An MX record that points to us is ${INBOUND_ONLY}.`,
     whenElsewhere: `Leave it unchanged to keep receiving mail there: an MX record that points to us is ${INBOUND_ONLY}.`,
@@ -66,27 +56,27 @@ interface Purpose {
   readonly condition: string
 }
 
-async function checkMx(resolver: Resolver, dns: DomainDns, host: string, purpose: Purpose): Promise<Check> {
-  const records = toRecordsOrCheck(await resolver.mx(host), 'MX record', host)
-  if (isCheck(records)) return records
+async function checkMx(resolver: Resolver, dns: DomainDns, host: string, purpose: Purpose): Promise<result.Check> {
+  const records = result.toRecordsOrCheck(await resolver.mx(host), 'MX record', host)
+  if (result.isCheck(records)) return records
   const { hostname, domain } = dns
   const formatAdvice = (sentence: string) => purpose.condition + sentence
   const publish = `Publish an MX record at ${host} with priority 10 and the value ${hostname}`
   if (records.length === 0) {
     const isOurs = async (name: string) =>
-      hasRecord(await resolver.mx(name), ({ exchange }) => exchange === hostname.toLowerCase())
-    const hint = await findAbsenceHint(resolver, domain, host, isOurs)
-    return missing(`There is no MX record at ${host}.`, purpose.whenMissing, hint, formatAdvice(publish))
+      result.hasRecord(await resolver.mx(name), ({ exchange }) => exchange === hostname.toLowerCase())
+    const hint = await result.findAbsenceHint(resolver, domain, host, isOurs)
+    return result.missing(`There is no MX record at ${host}.`, purpose.whenMissing, hint, formatAdvice(publish))
   }
   const named = records.filter((r) => r.exchange !== '')
   const ourRecord = named.filter((r) => r.exchange === hostname.toLowerCase()).sort(comparePreference)[0]
   if (ourRecord === undefined) {
     const isExtended = named.some((r) => r.exchange.startsWith(`${hostname.toLowerCase()}.`))
-    return wrong(
+    return result.wrong(
       named.length === 0
         ? `${host} has a null MX, which means that it accepts no mail.`
         : `The MX of ${host} points to ${formatRecords(named)} and not to ${hostname}.`,
-      isExtended ? adviseFinalDot(hostname) : '',
+      isExtended ? result.adviseFinalDot(hostname) : '',
       named.length === 0 ? purpose.whenMissing : purpose.whenElsewhere,
       formatAdvice(publish),
     )
@@ -95,13 +85,13 @@ async function checkMx(resolver: Resolver, dns: DomainDns, host: string, purpose
     (r) => r !== ourRecord && r.exchange !== ourRecord.exchange && r.preference <= ourRecord.preference,
   )
   if (before.length > 0) {
-    return wrong(
+    return result.wrong(
       `The MX records of ${host} name ${hostname} with priority ${ourRecord.preference}, but also ${formatRecords(before)}, and senders use the lowest number first.`,
       purpose.whenElsewhere,
       formatAdvice(`Remove the others or give ${hostname} the lowest number.`),
     )
   }
-  return verified(`The MX of ${host} points to ${hostname}.`)
+  return result.verified(`The MX of ${host} points to ${hostname}.`)
 }
 
 const comparePreference = (a: MxRecord, b: MxRecord): number => a.preference - b.preference

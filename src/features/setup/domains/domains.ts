@@ -17,18 +17,7 @@ import { listOutboundIps } from '#platform/settings/outbound-source.ts'
 import type { Millis } from '#platform/time/clock.ts'
 import { days } from '#platform/units.ts'
 import { generateEd25519DkimKey } from '#protocols/dkim/keys.ts'
-import {
-  type ByRecord,
-  buildDkimRecord,
-  buildDnsRecords,
-  buildTrackingRecord,
-  type DkimPublicKeys,
-  type DnsRecord,
-  type DnsRecordKey,
-  type DomainDns,
-  toEd25519Key,
-  toRsaKey,
-} from './dns-records.ts'
+import * as records from './dns-records.ts'
 import { validateDomainName } from './name.ts'
 import { toDkimKeyContext, toEd25519KeyContext } from './sending.ts'
 import type { domains } from './tables.ts'
@@ -52,9 +41,9 @@ type Flag = `${'spf' | 'dkim' | 'dmarc' | 'returnPath' | 'mx' | 'ed25519'}Verifi
 export interface Domain extends Omit<Stored, Secret | Flag | 'dkimSince' | 'lossNotice' | 'failing'> {
   readonly accountUuid: UuidBytes
   readonly isEd25519Verified: boolean
-  readonly verified: Readonly<Record<DnsRecordKey, boolean>>
+  readonly verified: Readonly<Record<records.DnsRecordKey, boolean>>
   /** The keys of a rotation that waits for their DNS records; see rotate-dkim.ts. */
-  readonly nextDkim: DkimPublicKeys | null
+  readonly nextDkim: records.DkimPublicKeys | null
   /** Selectors that signed before, whose records must stay for a while; see rotate-dkim.ts. */
   readonly formerDkim: readonly FormerDkim[]
   readonly dkimSince: Millis
@@ -135,7 +124,7 @@ const toDomain = (row: Row): Domain => ({
     mx: row.mxVerified === 1,
   },
   inboundEnabled: row.inboundEnabled === 1,
-  nextDkim: row.nextDkim === null ? null : (JSON.parse(row.nextDkim) as DkimPublicKeys),
+  nextDkim: row.nextDkim === null ? null : (JSON.parse(row.nextDkim) as records.DkimPublicKeys),
   formerDkim: JSON.parse(row.formerDkim) as FormerDkim[],
   failing: JSON.parse(row.failing ?? '{}') as Failing,
 })
@@ -145,7 +134,7 @@ export const formatFailing = (failing: Failing): string | null =>
   Object.keys(failing).length > 0 ? JSON.stringify(failing) : null
 
 /** The values from which the domain's DNS records are built. */
-export const toDomainDns = (config: Config, domain: Domain): DomainDns => ({
+export const toDomainDns = (config: Config, domain: Domain): records.DomainDns => ({
   domain: domain.domain,
   selector: domain.dkimSelector,
   dkimPublicKey: domain.dkimPublicKey,
@@ -156,18 +145,18 @@ export const toDomainDns = (config: Config, domain: Domain): DomainDns => ({
   outboundIps: listOutboundIps(config.outboundIps),
 })
 
-export function listDnsRecords(config: Config, domain: Domain): ByRecord<DnsRecord> {
+export function listDnsRecords(config: Config, domain: Domain): records.ByRecord<records.DnsRecord> {
   const dns = toDomainDns(config, domain)
-  const ed25519Key = toEd25519Key(dns)
+  const ed25519Key = records.toEd25519Key(dns)
   const { trackingDomain: host, trackingVerifiedAt, nextDkim } = domain
-  const nextEd25519 = nextDkim && toEd25519Key(nextDkim)
+  const nextEd25519 = nextDkim && records.toEd25519Key(nextDkim)
   return {
-    ...buildDnsRecords({ ...dns, verified: domain.verified }),
-    ...(ed25519Key && { dkim_ed25519: buildDkimRecord(dns, ed25519Key, domain.isEd25519Verified) }),
-    ...(nextDkim && { dkim_next: buildDkimRecord(dns, toRsaKey(nextDkim), false) }),
-    ...(nextEd25519 && { dkim_ed25519_next: buildDkimRecord(dns, nextEd25519, false) }),
+    ...records.buildDnsRecords({ ...dns, verified: domain.verified }),
+    ...(ed25519Key && { dkim_ed25519: records.buildDkimRecord(dns, ed25519Key, domain.isEd25519Verified) }),
+    ...(nextDkim && { dkim_next: records.buildDkimRecord(dns, records.toRsaKey(nextDkim), false) }),
+    ...(nextEd25519 && { dkim_ed25519_next: records.buildDkimRecord(dns, nextEd25519, false) }),
     ...(host !== null && {
-      tracking: buildTrackingRecord(host, getCnameTarget(config), trackingVerifiedAt !== null),
+      tracking: records.buildTrackingRecord(host, getCnameTarget(config), trackingVerifiedAt !== null),
     }),
   }
 }

@@ -29,18 +29,7 @@ import { scheduleLossNotice } from './notices.ts'
 import { endDkimRotation, resolveDkimChecks } from './rotate-dkim.ts'
 import { releaseForeignHost, requireCnameTarget, trackingDomainTaken } from './set-tracking.ts'
 import { isHostElsewhere } from './tracking-domain.ts'
-import {
-  applyChecks,
-  type CheckResults,
-  computeNextCheckDelay,
-  getSendsUntil,
-  isSameState,
-  isUnchecked,
-  listLostRecords,
-  SENDING_RECORDS,
-  type VerificationChange,
-  type VerificationState,
-} from './verification-state.ts'
+import * as state from './verification-state.ts'
 
 const sql = prepareStatements((db) => ({
   setStanding: db.prepare(
@@ -86,7 +75,7 @@ export async function verifyDomain(app: App, actor: Actor, id: string): Promise<
     return {
       domain,
       checks: toCheckViews(domain, results),
-      fullyVerified: SENDING_RECORDS.every((key) => domain.verified[key]),
+      fullyVerified: state.SENDING_RECORDS.every((key) => domain.verified[key]),
     }
   })
 }
@@ -140,7 +129,7 @@ export function vouchForDomain(app: App, actor: Actor, id: string): Promise<Doma
   return app.commit.write((tx) => {
     const before = releaseForeignHost(app, tx, getOwnableDomain(tx.db, actor, id))
     const assumed = verified('Marked verified by the operator.')
-    const checks = Object.fromEntries(DNS_RECORD_KEYS.map((key) => [key, assumed])) as CheckResults
+    const checks = Object.fromEntries(DNS_RECORD_KEYS.map((key) => [key, assumed])) as state.CheckResults
     storeChecks(app, tx, actor, before, checks, 'request')
     sql(tx.db).setUnchecked.run(before.id)
     auditDomain(app, tx, actor, 'vouched_for', before)
@@ -165,17 +154,17 @@ export function storeChecks(
   tx: Tx,
   actor: Actor,
   before: Domain,
-  checks: CheckResults,
+  checks: state.CheckResults,
   by: 'request' | 'schedule',
 ): void {
   const now = app.eventTime()
-  const after = applyChecks(before, checks, { by, now: app.clock.now() })
+  const after = state.applyChecks(before, checks, { by, now: app.clock.now() })
   const isRotated = endDkimRotation(app, tx, actor, before, checks)
   const nextDkim = isRotated ? null : before.nextDkim
-  const updatedAt = isSameState(before, after) && !isRotated ? before.updatedAt : now
+  const updatedAt = state.isSameState(before, after) && !isRotated ? before.updatedAt : now
   const isWhole = DNS_RECORD_KEYS.every((key) => checks[key] !== undefined)
   const nextCheckAt =
-    app.clock.now() + computeNextCheckDelay({ ...after, nextDkim }, checks, now - updatedAt, app.clock.now())
+    app.clock.now() + state.computeNextCheckDelay({ ...after, nextDkim }, checks, now - updatedAt, app.clock.now())
   sql(tx.db).setStanding.run(
     ...DNS_RECORD_KEYS.map((key) => after.verified[key]),
     after.isEd25519Verified,
@@ -185,7 +174,7 @@ export function storeChecks(
     after.verifiedAt,
     after.recordsLostAt,
     formatFailing(after.failing),
-    isWhole && !(isUnchecked(before) && isUnanswered(checks)) ? now : before.checkedAt,
+    isWhole && !(state.isUnchecked(before) && isUnanswered(checks)) ? now : before.checkedAt,
     isWhole ? nextCheckAt : Math.min(before.nextCheckAt, nextCheckAt),
     updatedAt,
     before.id,
@@ -198,11 +187,11 @@ export function storeChecks(
     })
 }
 
-const isUnanswered = (checks: CheckResults): boolean =>
+const isUnanswered = (checks: state.CheckResults): boolean =>
   Object.values(checks).some(({ outcome }) => outcome === 'unknown')
 
-function findChanges(before: VerificationState, after: VerificationState): VerificationChange[] {
-  const changes: VerificationChange[] = []
+function findChanges(before: state.VerificationState, after: state.VerificationState): state.VerificationChange[] {
+  const changes: state.VerificationChange[] = []
   if (before.recordsLostAt === null && after.recordsLostAt !== null) changes.push('records_lost')
   if (before.recordsLostAt !== null && after.recordsLostAt === null) changes.push('records_restored')
   if (before.verifiedAt === null && after.verifiedAt !== null) changes.push('verified')
@@ -221,15 +210,20 @@ function recordChange(
   app: App,
   tx: Tx,
   actor: Actor,
-  { before, after, change, at }: { before: Domain; after: VerificationState; change: VerificationChange; at: Millis },
+  {
+    before,
+    after,
+    change,
+    at,
+  }: { before: Domain; after: state.VerificationState; change: state.VerificationChange; at: Millis },
 ): void {
   if (change === 'verified') {
     auditDomain(app, tx, actor, change, before)
     return
   }
   const isRestored = change === 'records_restored'
-  const lost = listLostRecords(isRestored ? before : after)
-  const until = isRestored ? {} : { sends_until: isoTime(getSendsUntil(after) ?? 0) }
+  const lost = state.listLostRecords(isRestored ? before : after)
+  const until = isRestored ? {} : { sends_until: isoTime(state.getSendsUntil(after) ?? 0) }
   const { accountId, uuid, domain } = before
   const data = { domain_id: formatUuid(uuid), domain, lost_records: lost, ...until }
   scheduleLossNotice(app, tx, before, change)
@@ -243,7 +237,7 @@ export function skipCheck(app: App, tx: Tx, domain: Domain): void {
   const now = app.eventTime()
   sql(tx.db).setNextCheck.run(
     now,
-    app.clock.now() + computeNextCheckDelay(domain, undefined, now - domain.updatedAt, app.clock.now()),
+    app.clock.now() + state.computeNextCheckDelay(domain, undefined, now - domain.updatedAt, app.clock.now()),
     domain.id,
   )
 }

@@ -43,16 +43,7 @@ import { releaseWithoutContent } from '../verdict/held-mail.ts'
 import { LaneClaimer } from './lane-claimer.ts'
 import { LaneRouter } from './lane-router.ts'
 import { Lanes, listOpenLanes } from './lanes.ts'
-import {
-  ABOUT_TO_BE_DELIVERED_REASON,
-  AFTER_OTHERS,
-  describeInDelivery,
-  describePair,
-  describeSite,
-  describeSlotWait,
-  NOT_DUE_REASON,
-  releaseOverdueMail,
-} from './waits.ts'
+import * as waits from './waits.ts'
 
 /** Messages in delivery at the same time, over all sites. One account may use at most half of them. */
 const MAX_CONCURRENT_MESSAGES = 500
@@ -265,7 +256,7 @@ export class DeliveryScheduler {
   describeWait(lane: string, firstDue: Millis): string {
     const attempts = this.#attempts.ofLane(lane)
     if (attempts[0])
-      return describeInDelivery(attempts.length, this.#sites.isWaitingAt(attempts[0].destination.siteName, lane))
+      return waits.describeInDelivery(attempts.length, this.#sites.isWaitingAt(attempts[0].destination.siteName, lane))
     return this.describeDelay(lane, firstDue)
   }
 
@@ -275,13 +266,13 @@ export class DeliveryScheduler {
     const { provider, pair: lastPair } = this.#lanes.find(lane) ?? {}
     const hold = findHold(this.#app.db, lane, provider ?? lastPair?.provider.name)
     if (hold) return describeHold(hold)
-    if (due > this.#app.clock.now()) return this.#describeSuspension(lastPair, due) ?? NOT_DUE_REASON
+    if (due > this.#app.clock.now()) return this.#describeSuspension(lastPair, due) ?? waits.NOT_DUE_REASON
     const pair = this.#sites.findWaitingPair(lane)
-    if (pair) return `${describePair(pair, this.pairs.instant(), isBulk)}${isBulk ? AFTER_OTHERS : ''}`
+    if (pair) return `${waits.describePair(pair, this.pairs.instant(), isBulk)}${isBulk ? waits.AFTER_OTHERS : ''}`
     const [name, site] = this.#sites.findWaitingSite(lane) ?? []
     if (name !== undefined && site)
-      return describeSite(name, site, { isBackingOff: this.#sites.backoffLeftMs(site) > 0, isBulk })
-    return this.#sites.isWaitingForSlot(lane) ? describeSlotWait(isBulk) : ABOUT_TO_BE_DELIVERED_REASON
+      return waits.describeSite(name, site, { isBackingOff: this.#sites.backoffLeftMs(site) > 0, isBulk })
+    return this.#sites.isWaitingForSlot(lane) ? waits.describeSlotWait(isBulk) : waits.ABOUT_TO_BE_DELIVERED_REASON
   }
 
   /** Until when nothing is sent to a site and over a pair, nor over any other of its provider; 0 when that is no time. */
@@ -298,7 +289,7 @@ export class DeliveryScheduler {
     const isSuspended = (other: Pair) => at.now + other.suspendedMs(at.now) > due
     if (!pair || this.#app.config.overflowUrl !== '' || !isSuspended(pair)) return undefined
     const isOther = (other: Pair) => other.provider.name === pair.provider.name && !isSuspended(other)
-    return this.pairs.all().some(isOther) ? undefined : describePair(pair, at, false)
+    return this.pairs.all().some(isOther) ? undefined : waits.describePair(pair, at, false)
   }
 
   #onMessages(messages: readonly FromWorker[]): void {
@@ -327,7 +318,7 @@ export class DeliveryScheduler {
 
   /** Until it succeeds, mail may wait for the time of a clock that was wrong. */
   #releaseOverdueMail(): Promise<void> {
-    return this.#untilRead(() => releaseOverdueMail(this.#app, this.#stopping.signal))
+    return this.#untilRead(() => waits.releaseOverdueMail(this.#app, this.#stopping.signal))
   }
 
   #onWorkerDeath(worker: number): void {

@@ -6,35 +6,7 @@
 
 import type { SmtpReply } from '#protocols/smtp/replies.ts'
 import { type AttemptResult, type BounceCategory, isRecipientCategory, isRetriedUntilExpiry } from '../protocol.ts'
-import {
-  CODE_FALLBACKS,
-  concernsOne,
-  EXACT_RULES,
-  findLivingCause,
-  hasOtherCause,
-  isClearlyUnknown,
-  isDisabledMailbox,
-  isGreylisting,
-  isInconclusive,
-  isLockedMailbox,
-  isMicrosoftDirectoryReply,
-  isUnknownDomain,
-  isUnknownMailbox,
-  isUnreadable,
-  MAILBOX_BUSY,
-  nameRule,
-  namesOurHost,
-  namesSender,
-  normaliseReply,
-  type Phase,
-  type ReplyAction,
-  type ReplyFacts,
-  type ReplyRule,
-  RULES_BY_CODE,
-  SENDER_REJECTED,
-  UNRECOGNISED,
-  WORD_RULES,
-} from './reply-rules.ts'
+import * as rules from './reply-rules.ts'
 
 export type { Phase } from './reply-rules.ts'
 
@@ -59,36 +31,38 @@ function findDecidingReply(reply: SmtpReply): SmtpReply {
 const findStatusDetail = (reply: SmtpReply, words: string): string | undefined => findStatus(reply, words)?.slice(2)
 
 /** The rule of a 4xx or 5xx reply. @param provider in providers.toml; undefined when there is none, and in reports */
-export function findRule(given: SmtpReply, phase: Phase, provider?: string): ReplyRule {
+export function findRule(given: SmtpReply, phase: rules.Phase, provider?: string): rules.ReplyRule {
   const reply = findDecidingReply(given)
-  const words = normaliseReply(reply.text)
+  const words = rules.normaliseReply(reply.text)
   const rule = findCause({ code: reply.code, status: findStatus(reply, words), words, phase, provider })
   if (!isRecipientCategory(rule.category)) return rule
   const isRecipientNamed = phase !== 'mail' && phase !== 'session'
-  if (isRecipientNamed && !(namesSender(words) && rule.category !== 'mailbox_full')) return rule
-  return reply.code >= 500 ? SENDER_REJECTED : MAILBOX_BUSY
+  if (isRecipientNamed && !(rules.namesSender(words) && rule.category !== 'mailbox_full')) return rule
+  return reply.code >= 500 ? rules.SENDER_REJECTED : rules.MAILBOX_BUSY
 }
 
-export const classifyReply = (reply: SmtpReply, phase: Phase): BounceCategory => findRule(reply, phase).category
+export const classifyReply = (reply: SmtpReply, phase: rules.Phase): BounceCategory => findRule(reply, phase).category
 
-function findCause(facts: ReplyFacts): ReplyRule {
+function findCause(facts: rules.ReplyFacts): rules.ReplyRule {
   const { code, status, words } = facts
-  const exact = EXACT_RULES.find((rule) => rule.matches(facts))
+  const exact = rules.EXACT_RULES.find((rule) => rule.matches(facts))
   if (exact) return exact
-  const byCode = status === undefined ? undefined : RULES_BY_CODE.get(status.slice(2))
+  const byCode = status === undefined ? undefined : rules.RULES_BY_CODE.get(status.slice(2))
   if (byCode?.isDecisive) {
-    const living = findLivingCause(words)
+    const living = rules.findLivingCause(words)
     return living?.category === 'rate_limited' ? living : byCode
   }
   // With such a code, an explicit "does not exist" decides, unless the words show that the address is live.
-  if (byCode?.category === 'invalid_recipient' && isClearlyUnknown(words)) return findLivingCause(words) ?? byCode
-  const byWords = WORD_RULES.find((rule) => rule.matches(facts))
-  if (byWords?.category === 'invalid_recipient' && code < 500 && !isClearlyUnknown(words)) return MAILBOX_BUSY
+  if (byCode?.category === 'invalid_recipient' && rules.isClearlyUnknown(words))
+    return rules.findLivingCause(words) ?? byCode
+  const byWords = rules.WORD_RULES.find((rule) => rule.matches(facts))
+  if (byWords?.category === 'invalid_recipient' && code < 500 && !rules.isClearlyUnknown(words))
+    return rules.MAILBOX_BUSY
   if (byWords) return byWords
   if (byCode && byCode.category !== 'unknown') return byCode
-  if (code >= 500 && namesSender(words)) return SENDER_REJECTED
-  const fallback = CODE_FALLBACKS.find((rule) => rule.matches(facts)) ?? UNRECOGNISED
-  return fallback === UNRECOGNISED && byCode ? byCode : fallback
+  if (code >= 500 && rules.namesSender(words)) return rules.SENDER_REJECTED
+  const fallback = rules.CODE_FALLBACKS.find((rule) => rule.matches(facts)) ?? rules.UNRECOGNISED
+  return fallback === rules.UNRECOGNISED && byCode ? byCode : fallback
 }
 
 /** Subject and detail of enhanced codes about the mailbox itself (RFC 3463 §3.2 and §3.3, RFC 7505 §4.1). */
@@ -111,23 +85,24 @@ export function isPermanentlyInvalid(given: SmtpReply, phase: 'mail' | 'rcpt' | 
   if (reply.code < 500 || phase === 'mail' || TEMPORARY_CODE.test(reply.text)) return false
   const category = classifyReply(reply, phase)
   if (category !== 'invalid_recipient' && category !== 'inactive_mailbox') return false
-  const words = normaliseReply(reply.text)
+  const words = rules.normaliseReply(reply.text)
   const detail = findStatusDetail(reply, words)
   if (detail === COMMAND_CODE) return false
-  if (isMicrosoftDirectoryReply(words)) return true
+  if (rules.isMicrosoftDirectoryReply(words)) return true
   // Servers reject the sender's address at RCPT too, in the same words.
-  if (namesSender(words)) return false
-  if (isUnknownDomain(words) || (reply.code === 553 && detail === DOMAIN_CODE && !hasOtherCause(words))) return true
-  if (isInconclusive(words) || isLockedMailbox(words)) return false
+  if (rules.namesSender(words)) return false
+  if (rules.isUnknownDomain(words) || (reply.code === 553 && detail === DOMAIN_CODE && !rules.hasOtherCause(words)))
+    return true
+  if (rules.isInconclusive(words) || rules.isLockedMailbox(words)) return false
   const isAddressCode = detail !== undefined && ADDRESS_CODES.has(detail)
-  if (isAddressCode && isClearlyUnknown(words)) return true
-  if (hasOtherCause(words)) return false
+  if (isAddressCode && rules.isClearlyUnknown(words)) return true
+  if (rules.hasOtherCause(words)) return false
   // 5.7.x is a policy of the receiver, unless the words leave no doubt.
-  if (detail?.startsWith('7.')) return isClearlyUnknown(words) || isDisabledMailbox(words)
-  const isConfirmedByWords = isUnknownMailbox(words) || isDisabledMailbox(words)
+  if (detail?.startsWith('7.')) return rules.isClearlyUnknown(words) || rules.isDisabledMailbox(words)
+  const isConfirmedByWords = rules.isUnknownMailbox(words) || rules.isDisabledMailbox(words)
   // Servers also return 5.1.1 for full mailboxes and blocked senders, so the code is not trusted when its explanation
   // is in an unknown language.
-  if (isAddressCode) return isConfirmedByWords || !isUnreadable(words)
+  if (isAddressCode) return isConfirmedByWords || !rules.isUnreadable(words)
   // Without such a code, the words must confirm that the address is invalid; 5.1.0 and 5.1.8 are often about the
   // sender.
   if (NON_MAILBOX_REPLY.test(String(reply.code))) return false
@@ -151,7 +126,7 @@ function isSiteRejection({ code, enhanced, text }: SmtpReply, phase: 'mail' | 'r
   if (code === 421) return true
   if (!enhanced?.startsWith('4.7.')) return false
   if (enhanced === '4.7.1' && phase !== 'mail') return false
-  return !isGreylisting(normaliseReply(text))
+  return !rules.isGreylisting(rules.normaliseReply(text))
 }
 
 export interface ReplyDecision {
@@ -159,21 +134,21 @@ export interface ReplyDecision {
   readonly category: BounceCategory
   /** Whether the recipient is attempted again: after a 4xx, before MAIL, and after a 5xx that passes with time. */
   readonly isDeferred: boolean
-  readonly action: ReplyAction
+  readonly action: rules.ReplyAction
   /** How long the pair is suspended; only for `suspend_provider`. */
   readonly suspendMs?: number
   readonly alert: boolean
 }
 
 /** What follows from a 4xx or 5xx reply. @param provider in providers.toml; undefined when there is none */
-export function decideReply(given: SmtpReply, phase: Phase, provider: string | undefined): ReplyDecision {
+export function decideReply(given: SmtpReply, phase: rules.Phase, provider: string | undefined): ReplyDecision {
   const reply = findDecidingReply(given)
   const rule = findRule(reply, phase, provider)
   const { category, alert } = rule
   const isDeferred = reply.code < 500 || phase === 'session' || isRetriedUntilExpiry(category)
   const action = chooseAction(rule, reply, phase, provider) ?? (isDeferred ? 'retry' : 'none')
   return {
-    rule: nameRule(rule, provider),
+    rule: rules.nameRule(rule, provider),
     category,
     isDeferred,
     action,
@@ -192,11 +167,11 @@ export function decideResult(result: AttemptResult, provider: string | undefined
 
 /** The action of a rule, unless it goes too far for this reply. */
 function chooseAction(
-  rule: ReplyRule,
+  rule: rules.ReplyRule,
   reply: SmtpReply,
-  phase: Phase,
+  phase: rules.Phase,
   provider: string | undefined,
-): ReplyAction | undefined {
+): rules.ReplyAction | undefined {
   switch (rule.action) {
     case 'suppress':
       return phase !== 'session' && isPermanentlyInvalid(reply, phase) ? 'suppress' : undefined
@@ -213,17 +188,17 @@ function chooseAction(
  * always count. Its words in a permanent rejection may be those of a customer, so they only slow.
  */
 function choosePairAction(
-  rule: ReplyRule,
+  rule: rules.ReplyRule,
   reply: SmtpReply,
-  phase: Phase,
+  phase: rules.Phase,
   provider: string | undefined,
 ): 'slow' | 'suspend_provider' | undefined {
   const isOwn = provider !== undefined && rule.provider === provider
   if (!isOwn && maySpeakForCustomer(phase, provider)) return undefined
   if (rule.action === 'slow') return 'slow'
   if (phase === 'session' || (isOwn && rule.hasCodes)) return 'suspend_provider'
-  const words = normaliseReply(reply.text)
-  if (concernsOne(words) || !(isOwn || namesOurHost(words))) return undefined
+  const words = rules.normaliseReply(reply.text)
+  if (rules.concernsOne(words) || !(isOwn || rules.namesOurHost(words))) return undefined
   return isOwn && phase !== 'mail' && reply.code >= 500 ? 'slow' : 'suspend_provider'
 }
 
@@ -231,9 +206,9 @@ function choosePairAction(
  * Whether a reply may be in the words of one customer of a provider, who must not stop the mail to all others. That of an
  * unknown provider never is: only its own mail waits.
  */
-const maySpeakForCustomer = (phase: Phase, provider: string | undefined): boolean =>
+const maySpeakForCustomer = (phase: rules.Phase, provider: string | undefined): boolean =>
   provider !== undefined && phase !== 'session' && phase !== 'mail'
 
 /** Whether a reply that ends sessions, whatever its rule, is about more than one recipient, one sender or one customer. */
-export const concernsAllMail = ({ text }: SmtpReply, phase: Phase, provider: string | undefined): boolean =>
-  phase === 'session' || !(maySpeakForCustomer(phase, provider) || concernsOne(normaliseReply(text)))
+export const concernsAllMail = ({ text }: SmtpReply, phase: rules.Phase, provider: string | undefined): boolean =>
+  phase === 'session' || !(maySpeakForCustomer(phase, provider) || rules.concernsOne(rules.normaliseReply(text)))
