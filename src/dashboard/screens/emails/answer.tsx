@@ -139,8 +139,9 @@ const Unseen = ({ email, outcome }: OutcomeProps) => (
   <details className="event-details" open>
     <summary>Recipient does not see it?</summary>
     <p>
-      It is in the mailbox or its spam folder, or a filter moved it. The mail provider finds it by its Message-ID, time,
-      server and reply. <Copy value={toEvidence(email, outcome)} what="what the mail provider needs" />
+      It should be in the mailbox or its spam folder, unless a filter moved it. The mail provider finds it by its
+      Message-ID, time, server and reply.{' '}
+      <Copy value={toEvidence(email, outcome)} what="what the mail provider needs" />
     </p>
   </details>
 )

@@ -28,7 +28,7 @@ const CAUSES: Readonly<Record<BounceCategory, Cause>> = {
   invalid_recipient: cause(
     'sender',
     'the address does not exist, or its domain accepts no mail',
-    'Ask the recipient for the right address, or stop sending to it.',
+    'Ask the recipient for the right address.',
   ),
   inactive_mailbox: cause('sender', 'the mailbox accepts no mail any more', 'Ask the recipient for another address.'),
   mailbox_full: cause('recipient', 'the mailbox is full', 'The recipient must make space in the mailbox.'),
@@ -242,7 +242,7 @@ function describe(state: State, facts: Facts): Said {
       return {
         who: 'sender',
         sentence: toSentence(
-          `Not sent: ${lastError?.replace(SUPPRESSED, nameSuppression(facts.suppression)) ?? 'the address is suppressed, or its data were erased'}`,
+          `Not sent: ${lastError?.replace(SUPPRESSED, (_, reason) => nameSuppression(reason, facts.suppression)) ?? 'the address is suppressed, or its data were erased'}`,
         ),
         advice: facts.suppression
           ? adviseOnSuppression(facts.suppression.reason)
@@ -268,14 +268,12 @@ const SUPPRESSION_CAUSES: Readonly<Record<string, string>> = {
   manual: 'your account added it',
 }
 
-const nameSuppression =
-  (now: Facts['suppression']) =>
-  (_: string, reason: string): string =>
-    `the address ${now ? 'is' : 'was'} suppressed: ${(Object.hasOwn(SUPPRESSION_CAUSES, reason) ? SUPPRESSION_CAUSES[reason] : undefined) ?? reason}`
+const nameSuppression = (reason: string, now: Facts['suppression']): string =>
+  `the address ${now ? 'is' : 'was'} suppressed: ${(Object.hasOwn(SUPPRESSION_CAUSES, reason) ? SUPPRESSION_CAUSES[reason] : undefined) ?? reason}`
 
 const SUPPRESSION_ADVICE: Readonly<Record<string, string>> = {
   [HARD_BOUNCE]: 'If the address works again, remove its suppression, then send it again.',
-  [COMPLAINT]: 'Ask whether the recipient wants further mail, then remove the suppression and send it again.',
+  [COMPLAINT]: 'Ask whether the recipient wants further mail. If so, remove the suppression, then send it again.',
   [UNSUBSCRIBE]: 'The recipient still gets mail that is marked as transactional.',
 }
 
@@ -297,7 +295,7 @@ function describeAccepted({ isSandbox, events, suppression }: Facts): Said {
   const reaction = reactions.includes('complained') ? 'complained' : (reactions.at(-1) ?? '')
   const sentence = `${accepted}${REACTIONS.get(reaction) ?? ''}.`
   if (reaction === 'complained') {
-    const advice = `Ask whether the recipient wants further mail${suppression ? ', then remove the suppression' : ' before you send it'}.`
+    const advice = `Ask whether the recipient wants further mail${suppression ? '. If so, remove the suppression' : ' before you send it'}.`
     return { who: 'sender', sentence, advice }
   }
   return isSandbox || reaction !== '' ? { who: 'nobody', sentence } : { who: 'nobody', sentence, advice: NOT_SEEN }
