@@ -8,7 +8,7 @@ import manifest from '../package.json' with { type: 'json' }
 import { generateClient } from './client.ts'
 import { pack, ROOT, run } from './release-tools.ts'
 
-const SOURCES = ['client.ts', 'content.ts', 'index.ts', 'webhook.ts']
+const SOURCES = ['client.ts', 'index.ts']
 
 export const CLIENT_PACKAGE = `tassis-${manifest.version}.tgz`
 
