@@ -12,15 +12,7 @@ import { SEALED_COLUMNS as TOTP } from '#features/people/team/totp.ts'
 import { SEALED_COLUMNS as RESPONSES } from '#features/sending/accept/idempotency.ts'
 import { SEALED_COLUMNS as DOMAINS } from '#features/setup/domains/sending.ts'
 import { SEALED_COLUMNS as WEBHOOKS } from '#features/webhooks/webhooks/manage/secrets.ts'
-import {
-  createMasterKeyFile,
-  generateMasterKey,
-  KeyRing,
-  MAX_MASTER_KEYS,
-  parseMasterKeys,
-  readMasterKeyFile,
-  replaceMasterKeyFile,
-} from '#platform/crypto/crypto.ts'
+import * as masterKeys from '#platform/crypto/crypto.ts'
 import { countSealed, type Resealing, resealAll, type SealedColumns } from '#platform/crypto/sealed-columns.ts'
 import type { Tx } from '#platform/db/commit.ts'
 import { runAsCaller } from '#platform/disk/data-owner.ts'
@@ -45,32 +37,32 @@ const masterKeyPath = ({ masterKeyFile, dataDir }: Config): string =>
   masterKeyFile === '' ? join(dataDir, 'master.key') : masterKeyFile
 
 /** Reads the keys from the setting, the named file or the data directory; creates a key only for a new database. */
-export function openKeyRing(config: Config, isNew: boolean): KeyRing {
+export function openKeyRing(config: Config, isNew: boolean): masterKeys.KeyRing {
   if (config.masterKey !== '') {
-    const keys = parseMasterKeys(config.masterKey)
+    const keys = masterKeys.parseMasterKeys(config.masterKey)
     if (!keys)
       throw new ConfigError(
-        `TASSIS_MASTER_KEY must be 32 bytes in base64 (\`openssl rand -base64 32\`), or up to ${MAX_MASTER_KEYS} such keys separated by commas, the newest first.`,
+        `TASSIS_MASTER_KEY must be 32 bytes in base64 (\`openssl rand -base64 32\`), or up to ${masterKeys.MAX_MASTER_KEYS} such keys separated by commas, the newest first.`,
       )
-    return new KeyRing(keys)
+    return new masterKeys.KeyRing(keys)
   }
   const path = masterKeyPath(config)
   let keys: readonly Uint8Array[] | undefined
   try {
-    keys = runAsCaller(() => readMasterKeyFile(path))
+    keys = runAsCaller(() => masterKeys.readMasterKeyFile(path))
   } catch (error) {
     throw new ConfigError(`The master key cannot be used: ${error instanceof Error ? error.message : String(error)}.`)
   }
   if (!keys && !isNew)
     throw new ConfigError(`The master key file ${path} is missing, but the database needs it; restore it.`)
-  return new KeyRing(keys ?? createMasterKeyFile(path))
+  return new masterKeys.KeyRing(keys ?? masterKeys.createMasterKeyFile(path))
 }
 
 /**
  * Checks the keys against the database, and begins a rotation when the newest key is new to it. Throws ConfigError,
  * with nothing changed, when a key is missing that the database needs.
  */
-export function settleMasterKey(db: Database, keys: KeyRing, now: Millis, log: Log): void {
+export function settleMasterKey(db: Database, keys: masterKeys.KeyRing, now: Millis, log: Log): void {
   const known = readNewestKey(db)
   if (known === undefined) {
     keys.fixTo(keys.fingerprint())
@@ -94,7 +86,7 @@ export const IF_FOREIGN_KEY =
   'if it is not a new key of this service, remove no key, and run `tassis keys rotate-master` once all are sealed'
 
 /** Throws ConfigError when a key is missing that the database needs. */
-export function requireKeysOf(db: Database, keys: KeyRing): void {
+export function requireKeysOf(db: Database, keys: masterKeys.KeyRing): void {
   const known = readNewestKey(db)
   const present = keys.fingerprints()
   if (known !== undefined && !present.includes(known)) {
@@ -111,7 +103,7 @@ export function requireKeysOf(db: Database, keys: KeyRing): void {
 }
 
 /** Records in the caller's transaction that the newest key of the ring is now that of the database. */
-function beginRotation(tx: Pick<Tx, 'db'>, keys: KeyRing, now: Millis, actor: AuditActor): void {
+function beginRotation(tx: Pick<Tx, 'db'>, keys: masterKeys.KeyRing, now: Millis, actor: AuditActor): void {
   const { db } = tx
   const known = readNewestKey(db)
   const newest = keys.fingerprint()
@@ -210,15 +202,15 @@ async function addKey({ config, keys, commit, eventTime }: Parts, actor: AuditAc
       'master_key_not_writable',
       `The master key comes from TASSIS_MASTER_KEY, so rotate it there: ${BY_HAND}.`,
     )
-  if (keys.masters().length >= MAX_MASTER_KEYS)
+  if (keys.masters().length >= masterKeys.MAX_MASTER_KEYS)
     throw conflict(
       'too_many_master_keys',
-      `The key file already holds ${MAX_MASTER_KEYS} keys; remove the last one that \`tassis keys list-master\` shows as removable, restart Tassis, and try again.`,
+      `The key file already holds ${masterKeys.MAX_MASTER_KEYS} keys; remove the last one that \`tassis keys list-master\` shows as removable, restart Tassis, and try again.`,
     )
   const path = masterKeyPath(config)
-  const key = generateMasterKey()
+  const key = masterKeys.generateMasterKey()
   try {
-    runAsCaller(() => replaceMasterKeyFile(path, [key, ...keys.masters()]))
+    runAsCaller(() => masterKeys.replaceMasterKeyFile(path, [key, ...keys.masters()]))
   } catch (error) {
     throw conflict(
       'master_key_not_writable',

@@ -1,6 +1,5 @@
 import { describe, expect, test } from 'bun:test'
-import { createLog } from '#platform/log/log.ts'
-import { redactAddresses } from '#platform/log/redact.ts'
+import { createLog, redactAddresses } from '#platform/log/log.ts'
 import { ManualClock } from '#test/support/manual-clock.ts'
 
 const written = (write: (log: ReturnType<typeof createLog>) => void, level = 'info'): string => {

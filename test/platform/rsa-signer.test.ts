@@ -1,7 +1,6 @@
 import { describe, expect, test } from 'bun:test'
 import { createPublicKey, generateKeyPairSync, type KeyObject, sign, verify } from 'node:crypto'
-import { type NativeLibrary, openLibcrypto } from '#platform/crypto/libcrypto.ts'
-import { RsaSigners } from '#platform/crypto/rsa-signer.ts'
+import { type NativeLibrary, openLibcrypto, RsaSigners } from '#platform/crypto/rsa-signer.ts'
 import { ManualClock } from '#test/support/manual-clock.ts'
 
 const createKey = (modulusLength = 2048) => generateKeyPairSync('rsa', { modulusLength }).privateKey
@@ -55,7 +54,7 @@ describe('signatures', () => {
     const program = `
       import { dlopen } from 'bun:ffi'
       import { generateKeyPairSync, sign } from 'node:crypto'
-      import { openLibcrypto, preferAvx2 } from '#platform/crypto/libcrypto.ts'
+      import { openLibcrypto, preferAvx2 } from '#platform/crypto/rsa-signer.ts'
       preferAvx2('flags: adx avx2 avx512ifma')
       const { symbols } = dlopen('libc.so.6', { getenv: { args: ['cstring'], returns: 'cstring' } })
       const read = () => String(symbols.getenv(Buffer.from('OPENSSL_ia32cap\\0')))

@@ -35,21 +35,7 @@ import {
   writeText,
 } from './files.ts'
 import { findMissingKeys, formatKeys } from './key.ts'
-import {
-  type BackupFile,
-  DATABASES,
-  describeManifest,
-  FOLDERS,
-  FORMAT,
-  formatManifest,
-  KEY_FILE,
-  listFolderFiles,
-  listNeededKeys,
-  MAIN_DATABASE,
-  MANIFEST_FILE,
-  type Manifest,
-  readManifest,
-} from './manifest.ts'
+import * as manifests from './manifest.ts'
 import { findBackups, removeLeftovers, toBackupName, toPartialName } from './names.ts'
 
 export interface BackupRequest {
@@ -81,27 +67,27 @@ export async function createBackup(request: BackupRequest, clock: Pick<Clock, 'n
     const copier = new Copier(dataDir, partial, findPrevious(folder), clock)
     const manifest = await fill(copier, request, clock)
     const path = await nameBackup(partial, folder, Date.parse(manifest.taken_at))
-    return { path, manifest, writtenBytes: describeManifest(manifest).total_bytes - copier.linkedBytes }
+    return { path, manifest, writtenBytes: manifests.describeManifest(manifest).total_bytes - copier.linkedBytes }
   } catch (error) {
     await rm(partial, { recursive: true, force: true })
     throw explainWriteError(error, folder, 'nothing of the backup was kept')
   }
 }
 
-async function fill(copier: Copier, request: BackupRequest, clock: Pick<Clock, 'now'>): Promise<Manifest> {
+async function fill(copier: Copier, request: BackupRequest, clock: Pick<Clock, 'now'>): Promise<manifests.Manifest> {
   const { dataDir, masterKey } = request
   // Before and after the database: an import that ends meanwhile is in the first list, one that begins in the second.
-  for (const folder of FOLDERS) await copier.addFiles(listFolderFiles(dataDir, folder))
+  for (const folder of manifests.FOLDERS) await copier.addFiles(manifests.listFolderFiles(dataDir, folder))
   const takenAt = clock.now()
-  await copier.addDatabase(MAIN_DATABASE, (db) => markAsCopy(db, { kind: 'backup', takenAt }))
-  using copy = openReadOnly(join(copier.target, MAIN_DATABASE))
+  await copier.addDatabase(manifests.MAIN_DATABASE, (db) => markAsCopy(db, { kind: 'backup', takenAt }))
+  using copy = openReadOnly(join(copier.target, manifests.MAIN_DATABASE))
   const identity = readIdentity(copy)
-  const missing = masterKey === undefined ? [] : findMissingKeys(masterKey, listNeededKeys(identity))
+  const missing = masterKey === undefined ? [] : findMissingKeys(masterKey, manifests.listNeededKeys(identity))
   if (missing.length > 0)
     throw new BackupError(
       `The key file lacks the ${formatKeys(missing)}, which the data needs; if it was just replaced, write the backup again.`,
     )
-  for (const folder of FOLDERS) await copier.addFiles(listFolderFiles(dataDir, folder))
+  for (const folder of manifests.FOLDERS) await copier.addFiles(manifests.listFolderFiles(dataDir, folder))
   for (const store of STORES) {
     for (const path of listMonthDatabases(dataDir, store)) await copier.addUnlessUnchanged(path)
     await copier.addFiles(listBlobFiles(dataDir, store))
@@ -109,10 +95,10 @@ async function fill(copier: Copier, request: BackupRequest, clock: Pick<Clock, '
     await copier.addFiles([`${store}.ids`])
   }
   copier.warnings.push(...describeDamagedContent(copy, copier.target))
-  for (const path of DATABASES) if (path !== MAIN_DATABASE) await copier.addDatabase(path)
-  if (masterKey !== undefined) await copier.addText(KEY_FILE, `${masterKey.trim()}\n`)
-  const manifest: Manifest = {
-    format: FORMAT,
+  for (const path of manifests.DATABASES) if (path !== manifests.MAIN_DATABASE) await copier.addDatabase(path)
+  if (masterKey !== undefined) await copier.addText(manifests.KEY_FILE, `${masterKey.trim()}\n`)
+  const manifest: manifests.Manifest = {
+    format: manifests.FORMAT,
     tassis: formatVersion(),
     ...identity,
     hostname: request.hostname,
@@ -123,11 +109,13 @@ async function fill(copier: Copier, request: BackupRequest, clock: Pick<Clock, '
     files: copier.files,
   }
   await copier.syncFolders()
-  await writeText(join(copier.target, MANIFEST_FILE), formatManifest(manifest))
+  await writeText(join(copier.target, manifests.MANIFEST_FILE), manifests.formatManifest(manifest))
   return manifest
 }
 
-function readIdentity(db: Database): Pick<Manifest, 'schema' | 'key_fingerprint' | 'former_key_fingerprints'> {
+function readIdentity(
+  db: Database,
+): Pick<manifests.Manifest, 'schema' | 'key_fingerprint' | 'former_key_fingerprints'> {
   const former = listOutdatedKeys(db)
   return {
     schema: readApplied(db),
@@ -147,7 +135,7 @@ async function nameBackup(partial: string, folder: string, takenAt: number): Pro
 
 /** Rough size of what is written at least: the databases, without what may be shared with the previous backup. */
 function requireSpace({ dataDir, folder }: BackupRequest): void {
-  const sizeBytes = DATABASES.reduce(
+  const sizeBytes = manifests.DATABASES.reduce(
     (sum, name) => sum + (statSync(join(dataDir, name), { throwIfNoEntry: false })?.size ?? 0),
     16 * MiB,
   )
@@ -162,7 +150,7 @@ const roundSize = (bytes: number): string => formatSize(Math.round(bytes / MiB) 
 
 interface PreviousBackup {
   readonly path: string
-  readonly files: ReadonlyMap<string, BackupFile>
+  readonly files: ReadonlyMap<string, manifests.BackupFile>
 }
 
 /** The newest backup in the folder with a readable manifest. */
@@ -170,7 +158,7 @@ function findPrevious(folder: string): PreviousBackup | undefined {
   for (const name of findBackups(folder).toReversed()) {
     try {
       const path = join(folder, name)
-      return { path, files: new Map(readManifest(path).files.map((file) => [file.path, file])) }
+      return { path, files: new Map(manifests.readManifest(path).files.map((file) => [file.path, file])) }
     } catch {
       // A damaged backup is not used; `tassis backup --verify` names it.
     }
@@ -180,7 +168,7 @@ function findPrevious(folder: string): PreviousBackup | undefined {
 
 /** Copies files into a backup, or shares them with the previous one, and records each. */
 class Copier {
-  readonly files: BackupFile[] = []
+  readonly files: manifests.BackupFile[] = []
   readonly warnings: string[] = []
   linkedBytes = 0
   readonly target: string
@@ -203,7 +191,7 @@ class Copier {
     const to = join(this.target, path)
     await copyDatabase(from, to, change)
     const problems = checkDatabase(to)
-    if (problems.length > 0 && path === MAIN_DATABASE)
+    if (problems.length > 0 && path === manifests.MAIN_DATABASE)
       throw new BackupError(
         `${from} is corrupt (${problems[0]}), so no backup was written; \`tassis check\` shows more. Keep your older backups.`,
       )
@@ -238,7 +226,7 @@ class Copier {
   }
 
   /** Reads a file that is shared with the previous backup: that copy is sound, but the file may be damaged since. */
-  async #compareWithBackup({ path, sha256 }: BackupFile): Promise<void> {
+  async #compareWithBackup({ path, sha256 }: manifests.BackupFile): Promise<void> {
     const file = join(this.#dataDir, path)
     if ((await digest(readChunks(file))).sha256 !== sha256)
       this.warnings.push(`${file} is damaged; the backup has it as it was, so copy it from there`)
@@ -265,7 +253,7 @@ class Copier {
   /**
    * Links a file of the previous backup, if it is still as it was written. Returns false when it must be copied.
    */
-  async #share(known: BackupFile): Promise<boolean> {
+  async #share(known: manifests.BackupFile): Promise<boolean> {
     if (!this.#previous) return false
     const to = join(this.target, known.path)
     try {
@@ -286,7 +274,7 @@ class Copier {
     return true
   }
 
-  #record(file: BackupFile): void {
+  #record(file: manifests.BackupFile): void {
     this.#added.add(file.path)
     this.files.push(file)
   }

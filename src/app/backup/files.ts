@@ -1,12 +1,12 @@
 /** @module Copies and hashes the files of backups. Everything written is on disk when a function resolves. */
 import { Database } from 'bun:sqlite'
-import { statSync } from 'node:fs'
+import { existsSync, readFileSync, realpathSync, statSync } from 'node:fs'
 import { mkdir, open } from 'node:fs/promises'
-import { dirname } from 'node:path'
+import { dirname, resolve } from 'node:path'
 import { backup, DatabaseSync } from 'node:sqlite'
 import { Readable } from 'node:stream'
+import { attempt } from '#platform/attempt.ts'
 import { syncFolder } from '#platform/content/synced-files.ts'
-import { findUnmounted } from '#platform/disk/unmounted.ts'
 import { systemCodeOf } from '#platform/errors.ts'
 import { MiB } from '#platform/units.ts'
 import { BackupError } from './errors.ts'
@@ -143,3 +143,35 @@ export function describeState(path: string, now: number): string | undefined {
   })
   return parts.includes(undefined) ? undefined : parts.join(' ')
 }
+
+/** A bind mount may be on the disk of the folder above it. */
+const BIND = /\br?bind\b/
+
+/**
+ * The mount point at or above an absolute path whose disk is missing, so that the wrong disk would be filled; undefined if
+ * there is none. Only /etc/fstab says that a folder is meant to be a mount point.
+ */
+export function findUnmounted(folder: string, fstab = '/etc/fstab'): string | undefined {
+  // Of a link, the target; a path that does not exist yet has none.
+  const path = attempt(() => realpathSync(folder)) ?? folder
+  if (path === '/') return undefined
+  // Not by the list of mounts: the sandbox of a service mounts each folder to which the service may write.
+  const isMissing = isInFstab(path, fstab) && readDevice(path) === readDevice(dirname(path))
+  return isMissing ? path : findUnmounted(dirname(path), fstab)
+}
+
+const readDevice = (path: string): number | undefined => statSync(path, { throwIfNoEntry: false })?.dev
+
+function isInFstab(path: string, fstab: string): boolean {
+  if (!existsSync(fstab)) return false
+  const entries = readFileSync(fstab, 'utf8')
+    .split('\n')
+    .map((line) => line.trim().split(/[ \t]+/))
+  return entries.some(
+    ([device = '#', point = '', , options = '']) =>
+      !device.startsWith('#') && !BIND.test(options) && point.startsWith('/') && resolve(unescapeOctal(point)) === path,
+  )
+}
+
+const unescapeOctal = (text: string): string =>
+  text.replace(/\\([0-7]{3})/g, (_, digits: string) => String.fromCharCode(Number.parseInt(digits, 8)))

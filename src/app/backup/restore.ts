@@ -18,19 +18,10 @@ import { RESTORE_MARKER } from '../create.ts'
 import { BackupError, explainWriteError } from './errors.ts'
 import { checkDatabase, digest, writeChunks, writeText } from './files.ts'
 import { findMissingKeys, formatKeys } from './key.ts'
-import {
-  type BackupReader,
-  compareFiles,
-  DATABASES,
-  FOLDERS,
-  KEY_FILE,
-  listNeededKeys,
-  MAIN_DATABASE,
-  requireKnownSchema,
-} from './manifest.ts'
+import * as manifests from './manifest.ts'
 
 export interface RestoreRequest {
-  readonly reader: BackupReader
+  readonly reader: manifests.BackupReader
   /** Absolute path; missing, or empty but for a master key. */
   readonly dataDir: string
   /** Text of the key that the operator named, which is written into the directory. */
@@ -40,22 +31,22 @@ export interface RestoreRequest {
 }
 
 /** The database until everything else is in place: so no version of the program takes the directory for complete. */
-const UNFINISHED_DATABASE = `${MAIN_DATABASE}.restoring`
+const UNFINISHED_DATABASE = `${manifests.MAIN_DATABASE}.restoring`
 
 /** What an interrupted restore may have written. */
 const WRITTEN: readonly string[] = [
   UNFINISHED_DATABASE,
-  ...DATABASES,
+  ...manifests.DATABASES,
   ...STORES,
   ...STORES.map((store) => `${store}.ids`),
-  ...FOLDERS,
+  ...manifests.FOLDERS,
 ]
 
-const MAY_EXIST: readonly string[] = [KEY_FILE, 'lock', 'lost+found', RESTORE_MARKER]
+const MAY_EXIST: readonly string[] = [manifests.KEY_FILE, 'lock', 'lost+found', RESTORE_MARKER]
 
 /** Restores. A failure leaves the directory as it was. @throws BackupError that says what to do */
 export async function restoreBackup({ reader, dataDir, key, configuredKey }: RestoreRequest): Promise<void> {
-  requireKnownSchema(reader.manifest, reader.name)
+  manifests.requireKnownSchema(reader.manifest, reader.name)
   const keyToWrite = chooseKey(reader, dataDir, key, configuredKey)
   const isNew = !existsSync(dataDir)
   try {
@@ -79,14 +70,14 @@ export async function restoreBackup({ reader, dataDir, key, configuredKey }: Res
     writeFileSync(join(dataDir, RESTORE_MARKER), '', { mode: 0o600 })
     await syncFolder(dataDir)
     if (keyToWrite !== undefined) {
-      created.push(KEY_FILE)
-      await writeText(join(dataDir, KEY_FILE), `${keyToWrite.trim()}\n`)
+      created.push(manifests.KEY_FILE)
+      await writeText(join(dataDir, manifests.KEY_FILE), `${keyToWrite.trim()}\n`)
     }
     await writeFiles(reader, dataDir)
     finishDatabase(reader, join(dataDir, UNFINISHED_DATABASE))
     giveToOwner(dataDir)
     await syncFolder(dataDir)
-    await rename(join(dataDir, UNFINISHED_DATABASE), join(dataDir, MAIN_DATABASE))
+    await rename(join(dataDir, UNFINISHED_DATABASE), join(dataDir, manifests.MAIN_DATABASE))
     await syncFolder(dataDir)
     rmSync(join(dataDir, RESTORE_MARKER))
     await syncFolder(dataDir)
@@ -123,13 +114,13 @@ function requireEmpty(dataDir: string): void {
  * @returns the key to be written; undefined when it is already there, in the settings or in the backup
  */
 function chooseKey(
-  { manifest, name }: BackupReader,
+  { manifest, name }: manifests.BackupReader,
   dataDir: string,
   key: string | undefined,
   configuredKey: string | undefined,
 ): string | undefined {
-  const file = join(dataDir, KEY_FILE)
-  const needed = listNeededKeys(manifest)
+  const file = join(dataDir, manifests.KEY_FILE)
+  const needed = manifests.listNeededKeys(manifest)
   const candidates = [
     { text: key, source: '--key' },
     { text: configuredKey, source: 'the settings' },
@@ -159,14 +150,14 @@ function chooseKey(
 }
 
 /** Writes all files and compares them with the manifest. Throws BackupError that names the damaged file. */
-async function writeFiles(reader: BackupReader, dataDir: string): Promise<void> {
-  const hasKey = existsSync(join(dataDir, KEY_FILE))
-  const [problem] = await compareFiles(
+async function writeFiles(reader: manifests.BackupReader, dataDir: string): Promise<void> {
+  const hasKey = existsSync(join(dataDir, manifests.KEY_FILE))
+  const [problem] = await manifests.compareFiles(
     reader,
     ({ path, chunks }) => {
       // A key that is there was found to open the backup.
-      if (path === KEY_FILE && hasKey) return digest(chunks)
-      return writeChunks(join(dataDir, path === MAIN_DATABASE ? UNFINISHED_DATABASE : path), chunks)
+      if (path === manifests.KEY_FILE && hasKey) return digest(chunks)
+      return writeChunks(join(dataDir, path === manifests.MAIN_DATABASE ? UNFINISHED_DATABASE : path), chunks)
     },
     1,
   )
@@ -174,7 +165,7 @@ async function writeFiles(reader: BackupReader, dataDir: string): Promise<void> 
     throw new BackupError(`${reader.name} is damaged: ${problem}. Nothing was restored; use another backup.`)
 }
 
-function finishDatabase({ manifest, name }: BackupReader, path: string): void {
+function finishDatabase({ manifest, name }: manifests.BackupReader, path: string): void {
   const [problem] = checkDatabase(path)
   if (problem !== undefined)
     throw new BackupError(`The database of ${name} is corrupt (${problem}). Nothing was restored; use another backup.`)

@@ -14,16 +14,7 @@ import { type CommandApi, findOne } from './api.ts'
 import type { Command, Context } from './command.ts'
 import { UsageError } from './errors.ts'
 import { confirmAction } from './options.ts'
-import {
-  formatFields,
-  formatFromNow,
-  formatPage,
-  formatTable,
-  formatUtc,
-  formatUtcFromNow,
-  joinParagraphs,
-  printResult,
-} from './output.ts'
+import * as output from './output.ts'
 
 export function addDomainCommands(program: Command): void {
   const addToGroup = program.group('domains', 'register, verify and remove sending domains', { domain: 'name or ID' })
@@ -34,8 +25,8 @@ export function addDomainCommands(program: Command): void {
     async ({ api, options }, name) => {
       const created = await api.domains.create({ domain: name })
       const warnings = [...(created.warnings ?? []), ...(await readHostnameWarnings(api))]
-      printResult(options, created, ({ data }) =>
-        joinParagraphs(
+      output.printResult(options, created, ({ data }) =>
+        output.joinParagraphs(
           `Registered ${data.domain} (${data.id}). ${describeState(data)}`,
           ...warnings.map((warning) => `Note: ${warning}`),
           formatRecords(data),
@@ -55,10 +46,10 @@ export function addDomainCommands(program: Command): void {
     .run(async ({ api: all, options }: Context<{ zone?: boolean }>, name) => {
       const { api, id } = await findOne(all, 'domain', name, options)
       const warnings = (await readHostnameWarnings(api)).map((warning) => `Warning: ${warning}`)
-      printResult(options, await api.domains.get(id), ({ data }) =>
+      output.printResult(options, await api.domains.get(id), ({ data }) =>
         options.zone
           ? [...warnings.map((warning) => `; ${warning}`), formatZone(data)].join('\n')
-          : joinParagraphs(...warnings, formatRecords(data), describeState(data), formatFormer(data)),
+          : output.joinParagraphs(...warnings, formatRecords(data), describeState(data), formatFormer(data)),
       )
     })
   add('rotate-dkim [domain]', 'create new DKIM keys; the present ones sign until the records of the new are found')
@@ -87,7 +78,7 @@ export function addDomainCommands(program: Command): void {
     .run(async ({ api: all, options }: Context<{ withoutDns?: boolean }>, name) => {
       const { api, id, account_id: account } = await findOne(all, 'domain', name, options)
       if (options.withoutDns)
-        return printResult(
+        return output.printResult(
           options,
           await api.operator.verifyAccountDomainWithoutDns(account, id),
           ({ data }) =>
@@ -100,9 +91,9 @@ export function addDomainCommands(program: Command): void {
         const problem = SENDING_RECORDS.some((needed) => needed === key) ? 'NOT OK' : 'optional'
         return [key, verified ? 'ok' : isUnanswered(detail) ? 'unknown' : problem, detail]
       })
-      printResult(options, found, ({ data: { domain, fully_verified: isVerified } }) =>
-        joinParagraphs(
-          formatTable(['RECORD', '', 'FOUND'], rows),
+      output.printResult(options, found, ({ data: { domain, fully_verified: isVerified } }) =>
+        output.joinParagraphs(
+          output.formatTable(['RECORD', '', 'FOUND'], rows),
           isVerified
             ? `${domain.domain} is verified: its mail is sent.`
             : `${domain.domain} is not verified, or will lose that. ${describeState(domain)}\n\`tassis domains records ${domain.domain}\` prints the records to publish.`,
@@ -135,7 +126,7 @@ function describeState(shown: Domain): string {
   const isVerified = status === 'verified'
   const cover = parent === undefined ? '' : `Its mail is sent under ${parent}, which is verified and signs it. `
   if (lostAt && until)
-    return `${cover}Missing since ${formatUtc(lostAt)}: ${shown.lost_records?.join(', ')}; ${isVerified ? 'its mail is sent until' : 'it lost its own verification at'} ${formatUtc(until)}.`
+    return `${cover}Missing since ${output.formatUtc(lostAt)}: ${shown.lost_records?.join(', ')}; ${isVerified ? 'its mail is sent until' : 'it lost its own verification at'} ${output.formatUtc(until)}.`
   if (!isVerified) {
     const missing = SENDING_RECORDS.filter((key) => !records[key].verified).join(', ')
     return `${cover || 'Until it is verified, its mail is captured or refused (TASSIS_SENDING_UNVERIFIED). '}Missing: ${missing}.`
@@ -147,9 +138,9 @@ function describeState(shown: Domain): string {
 
 /** How long the records of former selectors must stay: receivers still verify mail with them. */
 const formatFormer = ({ former_dkim_selectors: former = [] }: Domain): string =>
-  formatPage({ data: former }, 'former_dkim_selector remove_its_records', {
+  output.formatPage({ data: former }, 'former_dkim_selector remove_its_records', {
     former_dkim_selector: ({ selector }) => selector,
-    remove_its_records: ({ keep_until: at }) => `after ${formatUtcFromNow(at)}`,
+    remove_its_records: ({ keep_until: at }) => `after ${output.formatUtcFromNow(at)}`,
   })
 
 type Key = keyof Domain['dns_records']
@@ -179,7 +170,7 @@ function formatRecords(domain: Domain, keys?: Key[]): string {
   const found = domain.checked_at ? ' (found)' : ' (not checked)'
   const blocks = listRecords(domain, keys).map(
     ({ key, type, host: name, priority, value, verified }) =>
-      `${PURPOSES[key]}${verified ? found : ''}\n${formatFields({ type, name, priority, value }, 2)}`,
+      `${PURPOSES[key]}${verified ? found : ''}\n${output.formatFields({ type, name, priority, value }, 2)}`,
   )
   return [`Publish these records in the DNS of ${domain.domain}:`, ...blocks].join('\n\n')
 }
@@ -203,15 +194,18 @@ export function addCertificateCommands(program: Command): void {
         ...(error === null
           ? []
           : [
-              `${host}: ${error}\n  Next attempt ${next === null ? 'soon' : formatFromNow(next)}; \`tassis certificates retry\` makes it now.`,
+              `${host}: ${error}\n  Next attempt ${next === null ? 'soon' : output.formatFromNow(next)}; \`tassis certificates retry\` makes it now.`,
             ]),
       ])
       const cells = {
         for: ({ use }: OperatorCertificate) => USE_NAMES[use],
-        not_after: ({ not_after: at }: OperatorCertificate) => at && formatUtcFromNow(at),
+        not_after: ({ not_after: at }: OperatorCertificate) => at && output.formatUtcFromNow(at),
       }
       const none = 'No certificates: neither TASSIS_HTTPS_ADDR nor an SMTP listener is set. A proxy has its own.'
-      return joinParagraphs(formatPage(page, 'host for source not_after', cells, none), ...new Set(problems))
+      return output.joinParagraphs(
+        output.formatPage(page, 'host for source not_after', cells, none),
+        ...new Set(problems),
+      )
     },
   )
   add('retry', 'order failed certificates now, after their cause was mended').answer(

@@ -15,16 +15,7 @@ import { quoteShellWord } from '#platform/text.ts'
 import { type CommandApi, findAccountFilter, findOne, readRows, sendAll } from './api.ts'
 import type { Command, Context, ListContext } from './command.ts'
 import { confirmAction } from './options.ts'
-import {
-  formatCount,
-  formatFields,
-  formatFromNow,
-  formatPage,
-  formatUtc,
-  formatUtcFromNow,
-  joinParagraphs,
-  print,
-} from './output.ts'
+import * as output from './output.ts'
 
 const MAX_PER_LANE = 10
 
@@ -53,30 +44,32 @@ async function readQueue(api: CommandApi, { limit, all }: { readonly limit: numb
 function formatQueue(found: Awaited<ReturnType<typeof readQueue>>): string {
   const { data, recipients, rules, health, pagination } = found
   const { queue, webhooks, received, is_delivering: isDelivering } = health
-  const destinations = `${formatCount(queue.waiting, 'message')} to ${formatCount(pagination.total, 'destination')}`
-  return joinParagraphs(
+  const destinations = `${output.formatCount(queue.waiting, 'message')} to ${output.formatCount(pagination.total, 'destination')}`
+  return output.joinParagraphs(
     data.length === 0
       ? 'The queue is empty.'
       : `${destinations}${isDelivering ? '' : '; NO SERVICE IS RUNNING, so nothing is delivered'}`,
-    formatPage(found, 'domain waiting first_due why', {
+    output.formatPage(found, 'domain waiting first_due why', {
       domain: ({ label }) => label,
-      first_due: ({ first_due_at: at }) => formatUtcFromNow(at),
+      first_due: ({ first_due_at: at }) => output.formatUtcFromNow(at),
       why: ({ reason }) => reason,
     }),
-    formatPage(
+    output.formatPage(
       { data: recipients, has_more: queue.waiting > recipients.length },
       'recipient status attempts next_attempt email_id last_error',
-      { next_attempt: ({ next_at: at, waits_for: last }) => (last ? `after the ${last}` : formatUtcFromNow(at)) },
+      {
+        next_attempt: ({ next_at: at, waits_for: last }) => (last ? `after the ${last}` : output.formatUtcFromNow(at)),
+      },
     ),
     formatRules(rules),
     webhooks.waiting + webhooks.deactivated > 0 &&
       `Webhooks: deliveries that wait ${webhooks.waiting}, deactivated by failures ${webhooks.deactivated} (tassis webhooks list)`,
-    received > 0 && `${formatCount(received, 'received message')} not processed yet`,
+    received > 0 && `${output.formatCount(received, 'received message')} not processed yet`,
   )
 }
 
 const formatRules = (data: readonly OperatorQueueRule[], sentenceWithoutRows = ''): string =>
-  formatPage(
+  output.formatPage(
     { data },
     'kind domain provider account email_id to created_at created_by reason',
     undefined,
@@ -111,7 +104,7 @@ function addActions(queue: Command): void {
         return context.api.operator.holdQueue({ ...selector, reason: context.options.reason })
       },
       ({ data }, { options }) =>
-        `${formatFields(data)}\nAll of it${options.email ? '' : ', and mail that comes later,'} is held until \`tassis queue release ${describeMail(options)}\`.`,
+        `${output.formatFields(data)}\nAll of it${options.email ? '' : ', and mail that comes later,'} is held until \`tassis queue release ${describeMail(options)}\`.`,
     )
   addForEmail(
     'release',
@@ -120,7 +113,7 @@ function addActions(queue: Command): void {
     .choice('--only <kind>', 'end only holds, or only redirects; default: both', ['hold', 'redirect'])
     .answer(release, ({ data }) =>
       'released' in data
-        ? `${formatCount(data.released, 'message')} released; messages whose content is still missing are held again.`
+        ? `${output.formatCount(data.released, 'message')} released; messages whose content is still missing are held again.`
         : formatRules(data, 'No hold or redirect matches; `tassis queue` shows them.'),
     )
   add('redirect', 'send mail, now and in future, to another host than its MX, until `tassis queue release`')
@@ -136,7 +129,7 @@ function addActions(queue: Command): void {
         return context.api.operator.redirectQueue({ ...selector, to, reason })
       },
       ({ data }, { options }) =>
-        `${formatFields(data)}\n\`tassis queue retry ${describeMail(options)}\` sends what waits for another attempt.`,
+        `${output.formatFields(data)}\n\`tassis queue retry ${describeMail(options)}\` sends what waits for another attempt.`,
     )
   addForEmail('retry', 'make mail due now that waits for another attempt, except held and scheduled mail').answer(
     (context: MailContext) => changeAll(context, 'try them now', context.api.operator.retryQueue),
@@ -170,7 +163,7 @@ async function selectMail({ api, options }: MailContext, question: string): Prom
     email_id: email === undefined ? undefined : (await findOne(api, 'email', email)).id,
   }
   const { data: found } = await api.operator.getQueueSelection(selector)
-  const matches = `${formatCount(found.waiting, 'waiting message')} ${found.waiting === 1 ? 'matches' : 'match'}`
+  const matches = `${output.formatCount(found.waiting, 'waiting message')} ${found.waiting === 1 ? 'matches' : 'match'}`
   confirmAction(options, `${matches}, and ${found.in_delivery} in delivery`, question)
   return selector
 }
@@ -200,7 +193,7 @@ async function changeAll(
     sum.in_delivery += done.in_delivery
     sum.held += done.held
     sum.suspended = [...new Set([...sum.suspended, ...done.suspended])]
-    if (done.next_cursor !== null && !context.options.json) print(`${sum.changed} so far …`)
+    if (done.next_cursor !== null && !context.options.json) output.print(`${sum.changed} so far …`)
   }
   return { data: sum }
 }
@@ -208,7 +201,7 @@ async function changeAll(
 /** What was changed, and what was not. */
 export const formatChanged = ({ data }: { readonly data: Changed }): string =>
   [
-    formatFields(data),
+    output.formatFields(data),
     ...(data.held + data.in_delivery > 0
       ? ['What is held or in delivery was left alone; see `tassis queue`.']
       : data.changed === 0
@@ -248,20 +241,21 @@ async function readProviders({ operator }: CommandApi, { limit, all }: ListOptio
 }
 
 const formatProviders = (found: Awaited<ReturnType<typeof readProviders>>): string =>
-  joinParagraphs(
-    formatPage(
+  output.joinParagraphs(
+    output.formatPage(
       found,
       'provider source in_delivery waiting_lanes connections rate_per_minute rate_factor last_hour warm_up suspension',
       {
         connections: ({ limits }) => limits.connections,
         warm_up: ({ warm_up: warmUp }) => warmUp && `${warmUp.used} of ${warmUp.budget}`,
-        suspension: ({ suspension: now }) => now && `until ${formatUtcFromNow(now.until)}, ${now.rule}: ${now.reason}`,
+        suspension: ({ suspension: now }) =>
+          now && `until ${output.formatUtcFromNow(now.until)}, ${now.rule}: ${now.reason}`,
       },
       'Nothing was sent yet; --all shows the limits of all listed providers.',
     ),
     ...found.alerts.map(({ provider, source, rule, reply, count, first_at, last_at, advice }) => {
       const pair = `${provider}${source === null ? '' : ` from ${source}`}`
-      const since = `${formatCount(count, 'attempt')} since ${formatUtc(first_at)}, the last ${formatFromNow(last_at)}`
+      const since = `${output.formatCount(count, 'attempt')} since ${output.formatUtc(first_at)}, the last ${output.formatFromNow(last_at)}`
       return `Alert: ${pair}, rule ${rule}: ${since}\n  ${reply}\n  ${advice}`
     }),
     found.data.some(({ suspension }) => suspension !== null) &&
@@ -316,4 +310,4 @@ const readDetails = ({ metadata }: Operation) =>
   (metadata ?? {}) as { readonly state?: string | undefined; readonly subject?: string | undefined }
 
 const formatOperation = ({ data: { metadata, ...shown } }: { readonly data: Operation }): string =>
-  formatFields({ ...shown, ...(metadata as object | null) })
+  output.formatFields({ ...shown, ...(metadata as object | null) })

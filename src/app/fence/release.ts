@@ -13,15 +13,7 @@ import { countRestoredNotices, dropRestoredNotices } from '#features/core/notice
 import { dropRestoredBroadcasts } from '#features/sending/broadcasts/control.ts'
 import { listRestoredBroadcasts } from '#features/sending/broadcasts/states.ts'
 import { parseSelector } from '#features/sending/delivery/control/operator-queue.ts'
-import {
-  countRestored,
-  dropRestored,
-  findAcceptedAt,
-  findFirstSince,
-  isEverything,
-  parsePlace,
-  releaseRestored,
-} from '#features/sending/delivery/control/queue-control.ts'
+import * as queueControl from '#features/sending/delivery/control/queue-control.ts'
 import { followBroadcast } from '#features/sending/newsletters/states.ts'
 import { parseDateRange } from '#platform/http/date-filter.ts'
 import { isoTime, isoTimeOrNull } from '#platform/http/envelope.ts'
@@ -38,7 +30,7 @@ function parseScope(app: App, selector: FenceSelector): ReleasedScope | undefine
   const { domain, account_id } = selector
   const named = domain === undefined && account_id === undefined ? {} : parseSelector(app, { domain, account_id })
   const since = parseDateRange(selector).from
-  const fromEmailId = since === undefined ? 0 : findFirstSince(app, since)
+  const fromEmailId = since === undefined ? 0 : queueControl.findFirstSince(app, since)
   if (fromEmailId === undefined) return undefined
   return { accountId: named.accountId ?? null, domain: named.domain ?? null, fromEmailId }
 }
@@ -50,9 +42,9 @@ export async function readFenceView(app: App, selector: FenceSelector = {}): Pro
   const scope = parseScope(app, selector)
   const fence = readFence(app.db)
   if (!fence) return undefined
-  const groups = scope ? await countRestored(app, scope) : []
+  const groups = scope ? await queueControl.countRestored(app, scope) : []
   // What has no domain and no email is released and dropped as a whole.
-  const isAll = scope !== undefined && isEverything(scope)
+  const isAll = scope !== undefined && queueControl.isEverything(scope)
   const hasBroadcasts = scope !== undefined && scope.domain === null && scope.fromEmailId === 0
   return {
     kind: fence.kind,
@@ -69,8 +61,8 @@ export async function readFenceView(app: App, selector: FenceSelector = {}): Pro
         account: account?.name ?? null,
         domain,
         recipients,
-        accepted_from: isoTimeOrNull(findAcceptedAt(app, firstEmailId) ?? null),
-        accepted_to: isoTimeOrNull(findAcceptedAt(app, lastEmailId) ?? null),
+        accepted_from: isoTimeOrNull(queueControl.findAcceptedAt(app, firstEmailId) ?? null),
+        accepted_to: isoTimeOrNull(queueControl.findAcceptedAt(app, lastEmailId) ?? null),
       }
     }),
     broadcasts: hasBroadcasts ? listRestoredBroadcasts(app.db, scope.accountId).length : 0,
@@ -88,8 +80,8 @@ const writeAudit =
 export async function releaseFence(app: App, actor: AuditActor, selector: FenceSelector): Promise<FenceRelease> {
   const scope = parseScope(app, selector)
   if (!scope || !readFence(app.db)) return { released: 0, due: 0, is_ended: readFence(app.db) === undefined }
-  const released = (await countRestored(app, scope)).reduce((sum, { recipients }) => sum + recipients, 0)
-  const due = await releaseRestored(app, scope, writeAudit(app, actor, 'restored.released', selector))
+  const released = (await queueControl.countRestored(app, scope)).reduce((sum, { recipients }) => sum + recipients, 0)
+  const due = await queueControl.releaseRestored(app, scope, writeAudit(app, actor, 'restored.released', selector))
   return { released, due, is_ended: await endFenceIfEmpty(app) }
 }
 
@@ -103,15 +95,15 @@ export async function dropFence(
   actor: AuditActor,
   { cursor, ...selector }: FenceSelector & { readonly cursor?: string | undefined },
 ): Promise<FenceDrop> {
-  const after = parsePlace(cursor)
+  const after = queueControl.parsePlace(cursor)
   const scope = parseScope(app, selector)
   if (!scope || !readFence(app.db)) return { dropped: 0, next_cursor: null, is_ended: readFence(app.db) === undefined }
   // Before the first change, so that a crash leaves no change without its entry.
   if (!after) await app.commit.writeFromReserve(writeAudit(app, actor, 'restored.dropped', selector))
   if (!after && scope.domain === null && scope.fromEmailId === 0)
     await dropRestoredBroadcasts(app, scope.accountId, followBroadcast)
-  const { changed, next_cursor } = await dropRestored(app, scope, after)
-  if (next_cursor === null && isEverything(scope)) {
+  const { changed, next_cursor } = await queueControl.dropRestored(app, scope, after)
+  if (next_cursor === null && queueControl.isEverything(scope)) {
     await app.commit.writeFromReserve((tx) => dropRestoredNotices(tx, SUBSCRIPTION_MAIL_KINDS))
     await dropRestoredImports(app)
   }
@@ -135,7 +127,7 @@ export function findFenceProblem({
 async function endFenceIfEmpty(app: App): Promise<boolean> {
   const fence = readFence(app.db)
   if (!fence) return true
-  if ((await countRestored(app, EVERYTHING)).length > 0) return false
+  if ((await queueControl.countRestored(app, EVERYTHING)).length > 0) return false
   if (
     listRestoredBroadcasts(app.db, null).length > 0 ||
     countRestoredNotices(app.db, SUBSCRIPTION_MAIL_KINDS) > 0 ||

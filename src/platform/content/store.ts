@@ -16,18 +16,7 @@ import { prepareStatements } from '../db/open.ts'
 import { tooLittleSpace } from '../errors.ts'
 import { Counts } from '../queue/counts.ts'
 import { createMonths, MIN_INDEXED_BYTES, type Months } from './months.ts'
-import {
-  blobPath,
-  type ContentReader,
-  createContentReader,
-  ENCODING,
-  formatMonth,
-  HASH_BYTES,
-  idOfRef,
-  monthOfRef,
-  parseMonthName,
-  toRef,
-} from './read.ts'
+import * as read from './read.ts'
 import { createRecentBlobs, type RecentBlobs } from './recent-blobs.ts'
 import { syncFolder, writeFileSynced } from './synced-files.ts'
 
@@ -54,9 +43,9 @@ const sql = prepareStatements((db) => ({
   part: db.prepare<{ hash: Uint8Array; encoding: number }, [number]>('SELECT hash, encoding FROM parts WHERE id = ?'),
   // The last row stays, emptied: its id must not be reused.
   clear: db.prepare(
-    `UPDATE parts SET hash = randomblob(16), encoding = ${ENCODING.deleted}, size_bytes = 0, data = NULL WHERE id = ?`,
+    `UPDATE parts SET hash = randomblob(16), encoding = ${read.ENCODING.deleted}, size_bytes = 0, data = NULL WHERE id = ?`,
   ),
-  any: db.prepare<{ id: number }, []>(`SELECT id FROM parts WHERE encoding <> ${ENCODING.deleted} LIMIT 1`),
+  any: db.prepare<{ id: number }, []>(`SELECT id FROM parts WHERE encoding <> ${read.ENCODING.deleted} LIMIT 1`),
   last: db.prepare<{ id: number | null }, []>('SELECT max(id) AS id FROM parts'),
   insert: db.prepare<{ id: number }, [Uint8Array, number, number, Uint8Array | null]>(
     'INSERT INTO parts (hash, size_bytes, encoding, data) VALUES (?, ?, ?, ?) RETURNING id',
@@ -90,7 +79,7 @@ export class ContentStore {
   readonly #months: Months
   readonly #disk: CommitterOptions['disk']
   readonly #isDeletionHeld: () => boolean
-  readonly #reader: ContentReader
+  readonly #reader: read.ContentReader
   /** Recently stored small blobs: month and hash -> row id. */
   readonly #cachedIds = new Map<string, number>()
   /** For each month, the number of running calls that store into it. */
@@ -116,7 +105,7 @@ export class ContentStore {
     this.#disk = options.disk
     this.#isDeletionHeld = options.isDeletionHeld ?? (() => false)
     this.#recent = createRecentBlobs(options.clock ?? systemClock)
-    this.#reader = createContentReader(folder)
+    this.#reader = read.createContentReader(folder)
   }
 
   /**
@@ -133,7 +122,7 @@ export class ContentStore {
       for (const part of parts) {
         const prepared = runFairly ? await runFairly(() => packBlob(part)) : packBlob(part)
         ready.push(prepared)
-        if (prepared.encoding !== ENCODING.file) continue
+        if (prepared.encoding !== read.ENCODING.file) continue
         await this.#requireDiskSpace(part, options)
         addPendingFile(prepared.hash)
         await this.#storeFile(part, month, prepared.hash)
@@ -141,7 +130,7 @@ export class ContentStore {
       const ids = await committer.write((tx) => ready.map((part) => this.#insert(tx.db, month, part)), options)
       this.#months.recordIssued(month, Math.max(...ids))
       for (const [index, part] of ready.entries()) this.#cacheId(month, part, ids[index])
-      return ids.map((id) => toRef(month, id))
+      return ids.map((id) => read.toRef(month, id))
     })
   }
 
@@ -161,15 +150,15 @@ export class ContentStore {
       const { id, isInline } = await committer.write((tx) => {
         const { find, insert } = sql(tx.db)
         const known = find.get(hash)
-        const row = known ?? insert.get(hash, sizeBytes, ENCODING.file, null)
+        const row = known ?? insert.get(hash, sizeBytes, read.ENCODING.file, null)
         if (!row) throw new Error('blob not stored')
         this.#recordRef(month, row.id, known !== null)
-        return { id: row.id, isInline: known !== null && known.encoding !== ENCODING.file }
+        return { id: row.id, isInline: known !== null && known.encoding !== read.ENCODING.file }
       }, writing)
       this.#months.recordIssued(month, id)
       // A blob in the database needs no file.
       if (isInline) await rm(target, { force: true })
-      return toRef(month, id)
+      return read.toRef(month, id)
     })
   }
 
@@ -200,7 +189,7 @@ export class ContentStore {
     }
     try {
       const stored = await store(month, (hash) => {
-        const path = blobPath(this.#folder, month, hash)
+        const path = read.blobPath(this.#folder, month, hash)
         if (!pending.has(path)) this.#pendingFiles.add(path, 1)
         pending.set(path, hash)
         return path
@@ -223,7 +212,7 @@ export class ContentStore {
   async deleteBlobs(refs: readonly ContentRef[], now: Millis): Promise<ContentRef[]> {
     if (this.isDeletionHeld) return [...refs]
     const kept: ContentRef[] = []
-    for (const [month, ofMonth] of Map.groupBy(refs, monthOfRef)) {
+    for (const [month, ofMonth] of Map.groupBy(refs, read.monthOfRef)) {
       if (!existsSync(this.#months.path(month)) || this.#dropping.has(month)) continue
       const { files, isEmpty } = await this.#months.committer(month).writeFromReserve((tx) => {
         const { remove, part, clear, any } = sql(tx.db)
@@ -234,10 +223,10 @@ export class ContentStore {
             kept.push(ref)
             continue
           }
-          const id = idOfRef(ref)
+          const id = read.idOfRef(ref)
           const row = remove.get(id) ?? part.get(id)
           clear.run(id)
-          if (row?.encoding === ENCODING.file) hashes.push(row.hash)
+          if (row?.encoding === read.ENCODING.file) hashes.push(row.hash)
           ids.add(id)
         }
         // Runs inside the transaction: from here on the cache must not return the deleted blobs.
@@ -260,7 +249,7 @@ export class ContentStore {
   ranges(): { readonly month: number; readonly first: ContentRef; readonly last: ContentRef }[] {
     return this.#existingMonths().flatMap((month) => {
       const last = sql(this.#months.committer(month).db).last.get()?.id ?? 0
-      return last === 0 ? [] : [{ month, first: toRef(month, 1), last: toRef(month, last) }]
+      return last === 0 ? [] : [{ month, first: read.toRef(month, 1), last: read.toRef(month, last) }]
     })
   }
 
@@ -271,7 +260,7 @@ export class ContentStore {
 
   /** Months with a database that is not being dropped. */
   #existingMonths(): number[] {
-    const months = new Set(readdirSync(this.#folder).map(parseMonthName))
+    const months = new Set(readdirSync(this.#folder).map(read.parseMonthName))
     return [...months].filter(
       (month) => month !== undefined && existsSync(this.#months.path(month)) && !this.#dropping.has(month),
     ) as number[]
@@ -285,7 +274,7 @@ export class ContentStore {
   async dropMonthsBefore(time: Millis): Promise<number> {
     if (this.isDeletionHeld) return 0
     const first = monthOf(time)
-    const old = [...new Set(readdirSync(this.#folder).map(parseMonthName))].filter(
+    const old = [...new Set(readdirSync(this.#folder).map(read.parseMonthName))].filter(
       (month) => month !== undefined && month < first,
     )
     for (const month of old) if (month !== undefined && this.#writesByMonth.of(month) === 0) await this.#drop(month)
@@ -304,7 +293,7 @@ export class ContentStore {
   async #dropNow(month: number): Promise<void> {
     await this.#months.close(month)
     this.#reader.release(month)
-    const names = readdirSync(this.#folder).filter((name) => parseMonthName(name) === month)
+    const names = readdirSync(this.#folder).filter((name) => read.parseMonthName(name) === month)
     // The database is deleted first: otherwise a crash could leave rows for blobs whose files are deleted.
     for (const name of names.sort((a, b) => Number(b.endsWith('.db')) - Number(a.endsWith('.db'))))
       await rm(join(this.#folder, name), { recursive: true, force: true })
@@ -323,7 +312,7 @@ export class ContentStore {
   }
 
   #recordRef(month: number, id: number, isKnown: boolean): void {
-    if (isKnown) this.#recent.recordReused(toRef(month, id))
+    if (isKnown) this.#recent.recordReused(read.toRef(month, id))
     else this.#recent.recordNew(month, id)
   }
 
@@ -331,7 +320,7 @@ export class ContentStore {
    * The reference below which no blob of the month is new: every row that was going to reference one has been written.
    */
   settledBelow(month: number): ContentRef {
-    return toRef(month, this.#recent.firstNew(month) ?? toRef(1, 0) - 1)
+    return read.toRef(month, this.#recent.firstNew(month) ?? read.toRef(1, 0) - 1)
   }
 
   /**
@@ -344,8 +333,8 @@ export class ContentStore {
     this.#mayHaveOrphans = false
     try {
       for (const name of await readdir(this.#folder)) {
-        const month = parseMonthName(name)
-        if (month === undefined || formatMonth(month) !== name) continue
+        const month = read.parseMonthName(name)
+        if (month === undefined || read.formatMonth(month) !== name) continue
         const files = await readdir(join(this.#folder, name))
         for (let from = 0; from < files.length; from += FILES_PER_BATCH) {
           ending?.throwIfAborted()
@@ -361,7 +350,7 @@ export class ContentStore {
 
   #removeIfOrphan(month: number, file: string): void {
     const [, hash, temporary] = /^([0-9a-f]{32})\.zst(\..*\.tmp)?$/.exec(file) ?? []
-    const path = join(this.#folder, formatMonth(month), `${hash}.zst`)
+    const path = join(this.#folder, read.formatMonth(month), `${hash}.zst`)
     if (hash === undefined || this.#pendingFiles.of(path) > 0 || this.#dropping.has(month)) return
     // If the database is missing, a crash interrupted the deletion of the month, and the file is left over.
     if (temporary !== undefined || !existsSync(this.#months.path(month)))
@@ -384,10 +373,10 @@ export class ContentStore {
    * can store the blob between the check and the deletion.
    */
   #removeFile(month: number, hash: Uint8Array): void {
-    const path = blobPath(this.#folder, month, hash)
+    const path = read.blobPath(this.#folder, month, hash)
     if (
       this.#pendingFiles.of(path) > 0 ||
-      sql(this.#months.committer(month).db).find.get(hash)?.encoding === ENCODING.file
+      sql(this.#months.committer(month).db).find.get(hash)?.encoding === read.ENCODING.file
     )
       return
     try {
@@ -439,7 +428,7 @@ export class ContentStore {
   }
 
   async #storeFile(part: Uint8Array, month: number, hash: Uint8Array): Promise<void> {
-    const path = blobPath(this.#folder, month, hash)
+    const path = read.blobPath(this.#folder, month, hash)
     await this.#makeMonthFolder(month)
     if (!existsSync(path)) {
       const frames = await compressFrames(part)
@@ -452,7 +441,7 @@ export class ContentStore {
 
   /** Creates a month's folder and makes its entry durable. */
   async #makeMonthFolder(month: number): Promise<void> {
-    const made = await mkdir(join(this.#folder, formatMonth(month)), { recursive: true, mode: 0o700 })
+    const made = await mkdir(join(this.#folder, read.formatMonth(month)), { recursive: true, mode: 0o700 })
     if (made !== undefined) await syncFolder(this.#folder)
   }
 }
@@ -466,13 +455,13 @@ const monthOf = (now: Millis): number => {
 
 /** The result has no data for a blob that goes into a file; `compressFrames` compresses such a blob. */
 export function packBlob(part: Uint8Array): PackedBlob {
-  const hash = sha256(part).subarray(0, HASH_BYTES)
+  const hash = sha256(part).subarray(0, read.HASH_BYTES)
   const sizeBytes = part.length
-  if (sizeBytes > MAX_INLINE_BYTES) return { hash, sizeBytes, encoding: ENCODING.file, data: null }
+  if (sizeBytes > MAX_INLINE_BYTES) return { hash, sizeBytes, encoding: read.ENCODING.file, data: null }
   const data = sizeBytes >= MIN_COMPRESSED_BYTES ? Bun.zstdCompressSync(part, { level: ZSTD_LEVEL }) : part
   return data.length < sizeBytes
-    ? { hash, sizeBytes, encoding: ENCODING.zstd, data }
-    : { hash, sizeBytes, encoding: ENCODING.raw, data: part }
+    ? { hash, sizeBytes, encoding: read.ENCODING.zstd, data }
+    : { hash, sizeBytes, encoding: read.ENCODING.raw, data: part }
 }
 
 /** Compresses a large blob into consecutive frames, so that it can be read in chunks. */

@@ -3,17 +3,7 @@
  * front of each ciphertext. Never decides where the master keys are stored.
  */
 import { createCipheriv, createDecipheriv, createHmac, hkdfSync, timingSafeEqual } from 'node:crypto'
-import {
-  chmodSync,
-  chownSync,
-  existsSync,
-  readFileSync,
-  realpathSync,
-  renameSync,
-  rmSync,
-  statSync,
-  writeFileSync,
-} from 'node:fs'
+import * as fs from 'node:fs'
 import { dirname } from 'node:path'
 import { syncFile } from '#platform/disk/replace-file.ts'
 import { randomBytes } from '#platform/ids.ts'
@@ -214,8 +204,8 @@ export function parseMasterKeys(text: string): Uint8Array[] | undefined {
 
 /** Reads a file of master keys; undefined when there is no file. Throws when the file holds anything but keys. */
 export function readMasterKeyFile(path: string): Uint8Array[] | undefined {
-  if (!existsSync(path)) return undefined
-  const keys = parseMasterKeys(readFileSync(path, 'utf8'))
+  if (!fs.existsSync(path)) return undefined
+  const keys = parseMasterKeys(fs.readFileSync(path, 'utf8'))
   if (!keys) throw new Error(`${path} does not hold a master key (32 bytes in base64; the newest first if several)`)
   return keys
 }
@@ -235,27 +225,27 @@ export function createMasterKeyFile(path: string): Uint8Array {
  * @param keys newest first
  */
 export function replaceMasterKeyFile(file: string, keys: readonly Uint8Array[]): void {
-  const path = realpathSync(file)
-  const { uid, gid, mode } = statSync(path)
+  const path = fs.realpathSync(file)
+  const { uid, gid, mode } = fs.statSync(path)
   const next = `${path}.next`
-  rmSync(next, { force: true })
+  fs.rmSync(next, { force: true })
   try {
     writeKeys(next, keys)
-    chownSync(next, uid, gid)
-    chmodSync(next, mode & 0o777)
-    renameSync(next, path)
+    fs.chownSync(next, uid, gid)
+    fs.chmodSync(next, mode & 0o777)
+    fs.renameSync(next, path)
   } catch (error) {
-    rmSync(next, { force: true })
+    fs.rmSync(next, { force: true })
     throw error
   }
   syncFile(dirname(path), 'r')
 }
 
 function writeKeys(path: string, keys: readonly Uint8Array[]): void {
-  writeFileSync(path, keys.map((key) => `${Buffer.from(key).toString('base64')}\n`).join(''), {
+  fs.writeFileSync(path, keys.map((key) => `${Buffer.from(key).toString('base64')}\n`).join(''), {
     flag: 'wx',
     mode: 0o600,
   })
-  chmodSync(path, 0o600)
+  fs.chmodSync(path, 0o600)
   syncFile(path, 'r+')
 }

@@ -7,7 +7,6 @@ import { type Logger, pino } from 'pino'
 import { type Clock, systemClock } from '#platform/time/clock.ts'
 import { seconds } from '#platform/units.ts'
 import { addPriority, isJournal } from './journal.ts'
-import { redactAddresses } from './redact.ts'
 
 export type Log = Logger
 
@@ -89,3 +88,11 @@ function createStderrWriter(): { write(line: string): void } {
 
 /** Pino writes the level first. */
 const levelOf = (line: string): string => /^\{"level":"([a-z]+)"/.exec(line)?.[1] ?? ''
+
+const ADDRESS = /([\p{L}\p{N}!#$%&'*+/=?^_`{|}~.-]{1,64})@([\p{L}\p{N}.-]{1,253})/gu
+
+/** Redacts each local part to its first character: `a***@example.com`. */
+export const redactAddresses = (text: string): string =>
+  text.includes('@')
+    ? text.replace(ADDRESS, (_, local: string, domain: string) => `${local.slice(0, 1)}***@${domain}`)
+    : text

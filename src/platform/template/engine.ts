@@ -22,17 +22,7 @@ import {
 } from './faults.ts'
 import { FilterError } from './filter-arguments.ts'
 import { createFilters, createMeteredFilter, type Filters } from './filters.ts'
-import {
-  COMPILE_UNITS,
-  COMPILE_UNITS_PER_BYTE,
-  MAX_ARGUMENT_BYTES,
-  MAX_COMPILED_BYTES,
-  MAX_MEMORY_BYTES,
-  MAX_OUTPUT_BYTES,
-  MAX_RETAINED_MEMORY_BYTES,
-  RENDER_UNITS,
-  RENDER_UNITS_PER_DATA_BYTE,
-} from './limits.ts'
+import * as limits from './limits.ts'
 import { type KnownNames, lint } from './lint.ts'
 import { meter } from './metering.ts'
 import { type Environment, InstanceLostError, Minijinja, MinijinjaError, OutputTooLongError } from './minijinja.ts'
@@ -91,7 +81,7 @@ const NO_VALUE = Symbol('no value')
 
 /** Renders in an instance of minijinja, and replaces the instance when it is lost or large. */
 export class Engine {
-  readonly #module = new WebAssembly.Module(meter(readFileSync(wasmPath), { maxBytes: MAX_MEMORY_BYTES }))
+  readonly #module = new WebAssembly.Module(meter(readFileSync(wasmPath), { maxBytes: limits.MAX_MEMORY_BYTES }))
   #host: Host
   #filterFailure: FilterFailure | undefined
   #unitsTaken = 0
@@ -118,7 +108,7 @@ export class Engine {
     this.#unitsTaken = 0
     const data = parseVariables(dataJson)
     if ('message' in data) return { kind: 'fault', fault: data }
-    const units = Math.floor(share * (RENDER_UNITS + RENDER_UNITS_PER_DATA_BYTE * dataJson.length))
+    const units = Math.floor(share * (limits.RENDER_UNITS + limits.RENDER_UNITS_PER_DATA_BYTE * dataJson.length))
     const parts: { -readonly [K in keyof RenderedParts]: RenderedParts[K] } = {}
     for (const [key, part] of PARTS) {
       const text = source[key]
@@ -168,7 +158,7 @@ export class Engine {
 
   #newHost(): Host {
     return {
-      instance: new Minijinja(this.#module, { budget: ENGINE_UNITS, maxArgumentBytes: MAX_ARGUMENT_BYTES }),
+      instance: new Minijinja(this.#module, { budget: ENGINE_UNITS, maxArgumentBytes: limits.MAX_ARGUMENT_BYTES }),
       compiled: new Map(),
       compiledBytes: 0,
       isFresh: true,
@@ -212,7 +202,7 @@ export class Engine {
     const name = part === 'html_body' ? 'template.html' : 'template.txt'
     const environment = this.#newEnvironment()
     this.#host.isFresh = false
-    const units = COMPILE_UNITS + COMPILE_UNITS_PER_BYTE * source.length
+    const units = limits.COMPILE_UNITS + limits.COMPILE_UNITS_PER_BYTE * source.length
     this.#host.instance.setBudget(units)
     const adapted = adaptSource(source, this.#charge)
     const beforeBytes = this.#host.instance.memoryBytes()
@@ -253,7 +243,7 @@ export class Engine {
     this.#host.compiled.set(key, made)
     this.#host.compiledBytes += made.sizeBytes
     for (const [oldKey, old] of this.#host.compiled) {
-      if (this.#host.compiledBytes <= MAX_COMPILED_BYTES || old === made) break
+      if (this.#host.compiledBytes <= limits.MAX_COMPILED_BYTES || old === made) break
       this.#host.compiled.delete(oldKey)
       this.#host.compiledBytes -= old.sizeBytes
       this.#release(old.environment)
@@ -294,7 +284,7 @@ export class Engine {
         this.#filters.beginRender()
         this.#host.instance.setBudget(units)
         try {
-          return compiled.environment.render(compiled.name, selectVariables(compiled, data), MAX_OUTPUT_BYTES)
+          return compiled.environment.render(compiled.name, selectVariables(compiled, data), limits.MAX_OUTPUT_BYTES)
         } finally {
           this.#unitsTaken = takenBefore + units - Math.max(this.#host.instance.budget(), 0)
         }
@@ -307,7 +297,7 @@ export class Engine {
   /** The problem that a filter or minijinja reported for the template that ran. */
   #toFault(error: unknown, part: TemplatePart, source: string, variables: readonly string[]): TemplateFault {
     if (error instanceof InstanceLostError) return limitFault(part)
-    if (error instanceof OutputTooLongError) return lengthFault(part, MAX_OUTPUT_BYTES)
+    if (error instanceof OutputTooLongError) return lengthFault(part, limits.MAX_OUTPUT_BYTES)
     if (!(error instanceof MinijinjaError)) throw error
     const parsedError = parseErrorMessage(error.message)
     const failure = this.#filterFailure
@@ -327,7 +317,7 @@ export class Engine {
     let answer: boolean
     try {
       environment.addTemplate('known.txt', `{{ name is ${kind} }}`)
-      answer = environment.render('known.txt', { name }, MAX_OUTPUT_BYTES) === 'true'
+      answer = environment.render('known.txt', { name }, limits.MAX_OUTPUT_BYTES) === 'true'
     } finally {
       environment.free()
     }
@@ -337,7 +327,7 @@ export class Engine {
 
   /** Needed because WASM memory never shrinks. */
   #replaceLargeHost(): void {
-    if (this.#host.instance.memoryBytes() > MAX_RETAINED_MEMORY_BYTES) this.#host = this.#newHost()
+    if (this.#host.instance.memoryBytes() > limits.MAX_RETAINED_MEMORY_BYTES) this.#host = this.#newHost()
   }
 }
 

@@ -3,7 +3,7 @@
  * cache of compiled templates, which never changes a result.
  */
 import { Engine } from './engine.ts'
-import type { FromRenderWorker, ToRenderWorker } from './render-protocol.ts'
+import type { FromRenderWorker, ToRenderWorker } from './renderer.ts'
 
 declare const self: Worker
 

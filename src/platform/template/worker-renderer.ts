@@ -13,30 +13,15 @@ import { AppError } from '../errors.ts'
 import { Counts } from '../queue/counts.ts'
 import { RoundRobin } from '../queue/round-robin.ts'
 import { dataFault, sourceFault } from './faults.ts'
+import * as limits from './limits.ts'
 import {
-  CHECK_INTERVAL_MS,
-  IDLE_MS,
-  MAX_BULK_FRACTION,
-  MAX_CHECKS_WHILE_STARTING,
-  MAX_DATA_BYTES,
-  MAX_SILENT_CHECKS,
-  MAX_SOURCE_BYTES,
-  MAX_TOTAL_WAITING_BYTES,
-  MAX_WAITING_BYTES,
-  MAX_WAITING_REQUESTS,
-  PENALTY_FRACTION,
-  REFUSAL_MS,
-  REQUEST_BYTES,
-  STRIKE_MS,
-  STRIKES,
-} from './limits.ts'
-import type { FromRenderWorker, ToRenderWorker } from './render-protocol.ts'
-import {
+  type FromRenderWorker,
   RENDER_INTERRUPTED,
   type RenderOutcome,
   type RenderRequest,
   type TemplateFault,
   type TemplateSource,
+  type ToRenderWorker,
 } from './renderer.ts'
 
 export interface RendererOptions {
@@ -209,17 +194,17 @@ export class WorkerRenderer {
   #recordStrike(accountId: number): void {
     const now = this.#clock.now()
     const known = this.#offenders.get(accountId)
-    const strikes = [...(known?.strikes ?? []).filter((at) => at > now - STRIKE_MS), now].slice(-STRIKES)
-    const penaltyUntil = strikes.length === STRIKES ? now + STRIKE_MS : (known?.penaltyUntil ?? now)
+    const strikes = [...(known?.strikes ?? []).filter((at) => at > now - limits.STRIKE_MS), now].slice(-limits.STRIKES)
+    const penaltyUntil = strikes.length === limits.STRIKES ? now + limits.STRIKE_MS : (known?.penaltyUntil ?? now)
     this.#offenders.set(accountId, { strikes, penaltyUntil, refusedUntil: known?.refusedUntil ?? now })
   }
 
   /** Refuses new and waiting requests of an account for a while. */
   #refuseAccount(accountId: number): void {
     const offender = this.#offenders.get(accountId)
-    if (offender) offender.refusedUntil = this.#clock.now() + REFUSAL_MS
+    if (offender) offender.refusedUntil = this.#clock.now() + limits.REFUSAL_MS
     for (const job of this.#removeWaiting((waiting) => waiting.accountId === accountId))
-      job.reject(serverBusyError(ACCOUNT_REFUSED, REFUSAL_MS / 1000))
+      job.reject(serverBusyError(ACCOUNT_REFUSED, limits.REFUSAL_MS / 1000))
   }
 
   /** Removes all waiting jobs, or those that `isSelected` selects. */
@@ -245,9 +230,11 @@ export class WorkerRenderer {
     if (bulkRefusal) return bulkRefusal
     const { now, bulk } = this.#waitingBytes
     const count = this.#countWaiting(accountId)
-    const isTooMuch = now.of(accountId) + bulk.of(accountId) + sizeBytes > MAX_WAITING_BYTES
-    if (count > 0 && (count >= MAX_WAITING_REQUESTS || isTooMuch)) return serverBusyError(QUEUE_FULL)
-    return now.total + bulk.total + sizeBytes > MAX_TOTAL_WAITING_BYTES ? serverBusyError(ALL_QUEUES_FULL) : undefined
+    const isTooMuch = now.of(accountId) + bulk.of(accountId) + sizeBytes > limits.MAX_WAITING_BYTES
+    if (count > 0 && (count >= limits.MAX_WAITING_REQUESTS || isTooMuch)) return serverBusyError(QUEUE_FULL)
+    return now.total + bulk.total + sizeBytes > limits.MAX_TOTAL_WAITING_BYTES
+      ? serverBusyError(ALL_QUEUES_FULL)
+      : undefined
   }
 
   /**
@@ -259,8 +246,8 @@ export class WorkerRenderer {
     if (penaltyMs > 0) return serverBusyError(BULK_PENALTY, Math.ceil(penaltyMs / 1000))
     if (this.#countWaiting(accountId) === 0) return undefined
     const isFull =
-      this.#waiting.bulk.countOf(accountId) >= MAX_WAITING_REQUESTS * MAX_BULK_FRACTION ||
-      this.#waitingBytes.bulk.of(accountId) + sizeBytes > MAX_WAITING_BYTES * MAX_BULK_FRACTION
+      this.#waiting.bulk.countOf(accountId) >= limits.MAX_WAITING_REQUESTS * limits.MAX_BULK_FRACTION ||
+      this.#waitingBytes.bulk.of(accountId) + sizeBytes > limits.MAX_WAITING_BYTES * limits.MAX_BULK_FRACTION
     return isFull ? serverBusyError(QUEUE_FULL) : undefined
   }
 
@@ -268,8 +255,8 @@ export class WorkerRenderer {
     const offender = this.#offenders.get(accountId)
     if (!offender) return 1
     const now = this.#clock.now()
-    if (offender.penaltyUntil > now) return PENALTY_FRACTION
-    if (offender.strikes.every((at) => at <= now - STRIKE_MS) && offender.refusedUntil <= now)
+    if (offender.penaltyUntil > now) return limits.PENALTY_FRACTION
+    if (offender.strikes.every((at) => at <= now - limits.STRIKE_MS) && offender.refusedUntil <= now)
       this.#offenders.delete(accountId)
     return 1
   }
@@ -314,7 +301,8 @@ export class WorkerRenderer {
     if (this.#timer && this.#running && this.#isWatchingWork === isBusy) return
     this.#timer?.cancel()
     this.#isWatchingWork = isBusy
-    this.#timer = this.#running && this.#clock.after(isBusy ? CHECK_INTERVAL_MS : IDLE_MS, () => this.#checkWorker())
+    this.#timer =
+      this.#running && this.#clock.after(isBusy ? limits.CHECK_INTERVAL_MS : limits.IDLE_MS, () => this.#checkWorker())
   }
 
   #checkWorker(): void {
@@ -326,7 +314,9 @@ export class WorkerRenderer {
       return
     }
     this.#running.silentChecks++
-    if (this.#running.silentChecks < (this.#running.isReady ? MAX_SILENT_CHECKS : MAX_CHECKS_WHILE_STARTING))
+    if (
+      this.#running.silentChecks < (this.#running.isReady ? limits.MAX_SILENT_CHECKS : limits.MAX_CHECKS_WHILE_STARTING)
+    )
       this.#scheduleCheck()
     else this.#handleWorkerDeath(this.#running, 'no response for too long', true)
   }
@@ -368,9 +358,9 @@ function findTooLongPart({ subject, html, text }: TemplateSource, dataJson: stri
     ['text_body', text],
   ] as const
   for (const [part, source = ''] of parts)
-    if (Buffer.byteLength(source) > MAX_SOURCE_BYTES) return sourceFault(part, MAX_SOURCE_BYTES)
-  if (Buffer.byteLength(dataJson) <= MAX_DATA_BYTES) return undefined
-  return dataFault('limit', `template_data is longer than ${MAX_DATA_BYTES} bytes as JSON: make it shorter.`)
+    if (Buffer.byteLength(source) > limits.MAX_SOURCE_BYTES) return sourceFault(part, limits.MAX_SOURCE_BYTES)
+  if (Buffer.byteLength(dataJson) <= limits.MAX_DATA_BYTES) return undefined
+  return dataFault('limit', `template_data is longer than ${limits.MAX_DATA_BYTES} bytes as JSON: make it shorter.`)
 }
 
 /**
@@ -378,7 +368,7 @@ function findTooLongPart({ subject, html, text }: TemplateSource, dataJson: stri
  * order of magnitude matters.
  */
 function measureRequest(...texts: readonly (string | undefined)[]): number {
-  let sizeBytes = REQUEST_BYTES
+  let sizeBytes = limits.REQUEST_BYTES
   for (const text of texts) sizeBytes += text?.length ?? 0
   return sizeBytes
 }

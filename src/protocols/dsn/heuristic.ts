@@ -6,17 +6,7 @@
 import { htmlToText } from '../mime/html-text.ts'
 import type { ParsedMessage } from '../mime/parsed.ts'
 import { NOTHING_RETURNED, parseReturned, type ReturnedEmail, splitLines } from './fields.ts'
-import {
-  AUTOMATIC_REPLY_SUBJECT,
-  CAUSES,
-  CHALLENGE,
-  DELAY,
-  FAILURE,
-  FAILURE_SUBJECT,
-  FINAL,
-  RECEIPT_SUBJECT,
-  SUCCESS,
-} from './phrases.ts'
+import * as phrases from './phrases.ts'
 import type { DsnRecipient } from './report.ts'
 import { findStatus, isVagueStatus, MAX_DIAGNOSTIC_LENGTH } from './standard.ts'
 
@@ -59,7 +49,7 @@ export function classifySender(message: MessageHead, mailFrom: string | undefine
 /** Whether a message is an automatic reply on behalf of a person, or a receipt; neither is a report. */
 export function isAutomaticReply(message: MessageHead, sender: SenderKind): boolean {
   const subject = message.subject.slice(0, MAX_LINE_LENGTH)
-  if (AUTOMATIC_REPLY_SUBJECT.test(subject) || RECEIPT_SUBJECT.test(subject)) return true
+  if (phrases.AUTOMATIC_REPLY_SUBJECT.test(subject) || phrases.RECEIPT_SUBJECT.test(subject)) return true
   if (AUTOMATIC_REPLY_FIELDS.some((name) => findHeader(message, name) !== undefined)) return true
   if (/auto[-_]?reply/i.test(findHeader(message, 'precedence') ?? '')) return true
   // Mail systems set the following fields on their reports too.
@@ -86,24 +76,27 @@ export function parseHeuristicDsn(
   const { explanation, returned } = splitAtReturned(readText(message))
   const whole = explanation.join('\n')
   const failedByHeader = findAddresses(findHeader(message, 'x-failed-recipients') ?? '')
-  const isFailureSubject = FAILURE_SUBJECT.test(subject)
+  const isFailureSubject = phrases.FAILURE_SUBJECT.test(subject)
   // Anyone can send with a null reverse-path, so such a message must also look like a report.
   if (sender === 'null' && !isFailureSubject && !hasReturned && !returned && failedByHeader.length === 0)
     return undefined
-  if (sender === 'null' && CHALLENGE.test(whole)) return undefined
-  const isDelay = failedByHeader.length === 0 && (DELAY.test(whole) || DELAY.test(subject)) && !FINAL.test(whole)
+  if (sender === 'null' && phrases.CHALLENGE.test(whole)) return undefined
+  const isDelay =
+    failedByHeader.length === 0 &&
+    (phrases.DELAY.test(whole) || phrases.DELAY.test(subject)) &&
+    !phrases.FINAL.test(whole)
   const overall = describeFailure(explanation)
   const isFailure =
     failedByHeader.length > 0 ||
     overall.isRejected ||
-    explanation.some((line) => FAILURE.test(line)) ||
+    explanation.some((line) => phrases.FAILURE.test(line)) ||
     // The subject alone is not enough, because a reply repeats the original subject, which may have been "Your parcel
     // could not be delivered".
     (isFailureSubject && (sender === 'mail system' || hasReturned || returned !== undefined))
   if (!isDelay && !isFailure) return undefined
   const isFailureStated =
-    overall.isRejected || failedByHeader.length > 0 || explanation.some((line) => FAILURE.test(line))
-  if (!isFailureStated && (SUCCESS.test(whole) || SUCCESS.test(subject))) return undefined
+    overall.isRejected || failedByHeader.length > 0 || explanation.some((line) => phrases.FAILURE.test(line))
+  if (!isFailureStated && (phrases.SUCCESS.test(whole) || phrases.SUCCESS.test(subject))) return undefined
   const excluded = new Set([...message.fromAddresses, ...message.toAddresses].map((address) => address.toLowerCase()))
   return {
     recipient: findRecipient(explanation, failedByHeader, excluded, isDelay ? 'delayed' : 'failed'),
@@ -210,11 +203,12 @@ function describeFailure(lines: readonly string[]): FailureDescription {
     if (status === null || status.startsWith('2')) continue
     return { isRejected: false, status, diagnostic: cleanDiagnostic(line) }
   }
-  const failure = lines.find((line) => FAILURE.test(line))
+  const failure = lines.find((line) => phrases.FAILURE.test(line))
   return { isRejected: false, status: null, diagnostic: failure === undefined ? null : cleanDiagnostic(failure) }
 }
 
-const findCauseStatus = (text: string): string | null => CAUSES.find(([pattern]) => pattern.test(text))?.[1] ?? null
+const findCauseStatus = (text: string): string | null =>
+  phrases.CAUSES.find(([pattern]) => pattern.test(text))?.[1] ?? null
 
 const STARTING_ADDRESS = /^[\s>*<"'(]{0,20}[^\s<>()[\]"'`,;:@]{1,64}@/
 

@@ -4,18 +4,7 @@
  * neither HTML to text nor text to HTML.
  */
 import type { Transform } from 'node:stream'
-import {
-  decodeFields,
-  decodeValue,
-  type Head,
-  type HeaderField,
-  MAX_HEAD_BYTES,
-  parseAddresses,
-  parseDate,
-  parseMessageId,
-  parseMessageIds,
-  readHead,
-} from './header-fields.ts'
+import * as headerFields from './header-fields.ts'
 import { type ParsedMessage, UnparseableError } from './parsed.ts'
 import type { FileWriter } from './part-body.ts'
 import { type MessageContent, PartReader, type SplitterOutput } from './part-reader.ts'
@@ -45,12 +34,12 @@ export interface ParseOptions {
  */
 export async function parseMessage(message: Uint8Array | MessageSource, options: ParseOptions): Promise<ParsedMessage> {
   const source = message instanceof Uint8Array ? createSource(message) : message
-  const start = readPrefix(source, MAX_HEAD_BYTES)
-  const head = readHead(start)
+  const start = readPrefix(source, headerFields.MAX_HEAD_BYTES)
+  const head = headerFields.readHead(start)
   if (!head)
     throw new UnparseableError('The header of the message is longer than 1 MiB or has more than 100,000 lines.')
   const { charset, ...content } = await readContent(generateSplitterInput(source, start, head), options)
-  return { ...readHeaderFields(decodeFields(head.rawFields, charset), options.mailFrom), ...content }
+  return { ...readHeaderFields(headerFields.decodeFields(head.rawFields, charset), options.mailFrom), ...content }
 }
 
 /**
@@ -59,34 +48,34 @@ export async function parseMessage(message: Uint8Array | MessageSource, options:
  * @param start the beginning of the message
  */
 export const parseHeader = (start: Uint8Array, { mailFrom }: Pick<ParseOptions, 'mailFrom'>): ParsedMessage => ({
-  ...readHeaderFields(decodeFields(readHead(start)?.rawFields ?? [], null), mailFrom),
+  ...readHeaderFields(headerFields.decodeFields(headerFields.readHead(start)?.rawFields ?? [], null), mailFrom),
   text: null,
   html: null,
   attachments: [],
 })
 
 function readHeaderFields(
-  fields: readonly HeaderField[],
+  fields: readonly headerFields.HeaderField[],
   mailFrom: string,
 ): Omit<ParsedMessage, 'text' | 'html' | 'attachments'> {
   const byName = Map.groupBy(fields, ([name]) => name.toLowerCase())
   const all = (name: string): string[] => byName.get(name)?.map(([, value]) => value) ?? []
   const first = (name: string): string | undefined => byName.get(name)?.[0]?.[1]
-  const from = parseAddresses(all('from').slice(0, 1))
-  const to = parseAddresses(all('to'))
+  const from = headerFields.parseAddresses(all('from').slice(0, 1))
+  const to = headerFields.parseAddresses(all('to'))
   return {
-    headers: fields.map(([name, value]) => [name, decodeValue(value)] as const),
+    headers: fields.map(([name, value]) => [name, headerFields.decodeValue(value)] as const),
     from: from?.text ?? null,
     to: to?.text ?? null,
-    cc: parseAddresses(all('cc'))?.text ?? null,
-    replyTo: parseAddresses(all('reply-to').slice(0, 1))?.text ?? null,
+    cc: headerFields.parseAddresses(all('cc'))?.text ?? null,
+    replyTo: headerFields.parseAddresses(all('reply-to').slice(0, 1))?.text ?? null,
     fromAddresses: from?.addresses ?? [],
     toAddresses: to?.addresses ?? [],
-    subject: decodeValue(first('subject') ?? ''),
-    messageId: parseMessageId(first('message-id')),
-    inReplyTo: parseMessageId(first('in-reply-to')),
-    references: parseMessageIds(all('references').join(' ')),
-    dateMs: parseDate(first('date')),
+    subject: headerFields.decodeValue(first('subject') ?? ''),
+    messageId: headerFields.parseMessageId(first('message-id')),
+    inReplyTo: headerFields.parseMessageId(first('in-reply-to')),
+    references: headerFields.parseMessageIds(all('references').join(' ')),
+    dateMs: headerFields.parseDate(first('date')),
     isAutomatic: mailFrom === '' || isMarkedAutomatic(all),
   }
 }
@@ -166,7 +155,7 @@ function toUnparseable(error: unknown): unknown {
 function* generateSplitterInput(
   source: MessageSource,
   start: Uint8Array,
-  { end, isClosed, contentLines }: Head,
+  { end, isClosed, contentLines }: headerFields.Head,
 ): Generator<Buffer> {
   const hasTooMany = createCarriageReturnCheck()
   for (const [from, to] of contentLines) {

@@ -3,8 +3,7 @@ import { afterAll, expect, test } from 'bun:test'
 import { existsSync, mkdirSync, mkdtempSync, realpathSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { createFolder } from '#app/backup/files.ts'
-import { findUnmounted } from '#platform/disk/unmounted.ts'
+import { createFolder, findUnmounted } from '#app/backup/files.ts'
 
 const root = realpathSync(mkdtempSync(join(tmpdir(), 'tassis-mounts-')))
 afterAll(() => rmSync(root, { recursive: true, force: true }))

@@ -4,8 +4,7 @@
  */
 import type { App } from '#features/core/app/app.ts'
 import { isoTime } from '#platform/http/envelope.ts'
-import type { Resolver } from '#protocols/dns/resolver.ts'
-import { shareAnswers, withTxtRecord } from '#protocols/dns/shared-answers.ts'
+import type { Answer, Resolver } from '#protocols/dns/resolver.ts'
 import { isDmarc } from './check-dmarc.ts'
 import { adviseTxt, type Check } from './check-result.ts'
 import { checkSpf, isSpf } from './check-spf.ts'
@@ -253,3 +252,36 @@ async function findKeptDmarc(resolver: Resolver, domain: string): Promise<Kept> 
   }
   return {}
 }
+
+/** Asks each question once, so that all look-ups see the same answers. */
+function shareAnswers(resolver: Resolver): Resolver {
+  const share = <T>(ask: (name: string) => Promise<Answer<T>>): ((name: string) => Promise<Answer<T>>) => {
+    const answers = new Map<string, Promise<Answer<T>>>()
+    return (name) => {
+      const key = name.toLowerCase()
+      const known = answers.get(key)
+      if (known) return known
+      const answer = ask(name)
+      answers.set(key, answer)
+      return answer
+    }
+  }
+  return {
+    mx: share((name) => resolver.mx(name)),
+    a: share((name) => resolver.a(name)),
+    aaaa: share((name) => resolver.aaaa(name)),
+    txt: share((name) => resolver.txt(name)),
+    cname: share((name) => resolver.cname(name)),
+    ns: share((name) => resolver.ns(name)),
+    ptr: share((name) => resolver.ptr(name)),
+    close() {},
+    [Symbol.dispose]() {},
+  }
+}
+
+/** Answers as if the only TXT record at `host` were `text`: what would hold after it is published. */
+const withTxtRecord = (resolver: Resolver, host: string, text: string): Resolver => ({
+  ...shareAnswers(resolver),
+  txt: (name) =>
+    name.toLowerCase() === host ? Promise.resolve({ kind: 'ok', records: [text], ttlSeconds: 0 }) : resolver.txt(name),
+})
