@@ -115,12 +115,7 @@ const Buttons = () => (
       <ConfirmButton label="Send again" title="Send it again?" confirm="Send" isDangerous={false} run={fail}>
         The recipient gets it twice.
       </ConfirmButton>
-      <DeleteButton
-        title="Delete it?"
-        typed="example.com"
-        refreshes={[]}
-        remove={fail}
-      />
+      <DeleteButton title="Delete it?" typed="example.com" refreshes={[]} remove={fail} />
     </Group>
   </Section>
 )
