@@ -181,7 +181,8 @@ test('backups hold at the same time; a hold ends with its process, and after som
   expect(isHeld()).toBe(false)
 
   const hold = `import { holdDeletion } from '#features/core/content-gc/deletion-hold.ts'
-    holdDeletion(${JSON.stringify(folder.path)}, { now: () => ${clock.now()} })
+    // Kept: the garbage collector would close the file, and with it end the lock.
+    globalThis.hold = holdDeletion(${JSON.stringify(folder.path)}, { now: () => ${clock.now()} })
     console.log('held')
     setInterval(() => undefined, 1000)`
   await using child = Bun.spawn([process.execPath, '-e', hold], { cwd: ROOT, stdout: 'pipe' })

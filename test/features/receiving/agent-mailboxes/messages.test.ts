@@ -755,17 +755,17 @@ describe('the payload of mailbox.message.received', () => {
     const small = at(buildMailboxPayload(app, actor.accountId, await service.deliver(mailbox)), 'message') as Json
     expect(Object.keys(small)).toEqual([
       'id',
-      'from',
       'reply_to',
       'subject',
-      'text_body',
-      'html_body',
-      'attachments',
       'message_id',
       'in_reply_to',
       'references',
+      'from',
+      'attachments',
       'thread_id',
       'received_at',
+      'text_body',
+      'html_body',
     ])
     const long = await service.deliver(mailbox, { text: 'ü'.repeat(200_000), html: 'h'.repeat(256 * KiB) })
     expect(at(buildMailboxPayload(app, actor.accountId, long), 'message')).toMatchObject({
