@@ -31,6 +31,7 @@ import { Committer, type CommitterOptions } from '#platform/db/commit.ts'
 import { isDatabaseCorrupt, isNotADatabase } from '#platform/db/corruption.ts'
 import { migrate } from '#platform/db/migrate.ts'
 import { openDatabase } from '#platform/db/open.ts'
+import type { Replica } from '#platform/db/replica.ts'
 import { scrubDatabase } from '#platform/db/scrub.ts'
 import { explainDenial, requireUsableData } from '#platform/disk/data-owner.ts'
 import { type DiskGuard, watchDisk } from '#platform/disk/disk.ts'
@@ -96,6 +97,8 @@ export interface CreateOptions {
   readonly resolver?: DnsClient
   readonly disk?: DiskGuard
   readonly createDkimKey?: () => Promise<DkimKey>
+  /** In a cluster: where commits are stored too. */
+  readonly replica?: Replica | undefined
   /** Of each account; default WORK_RATE. */
   readonly workRate?: Rate
 }
@@ -125,20 +128,24 @@ export function openApp(config: Config, options: CreateOptions = {}): OpenedApp 
     const now = (options.clock ?? systemClock).now()
     requireNoOtherMachine(config.dataDir, now)
     requireNoOrphanedContent(config.dataDir)
+    if (!options.replica) requireNoCluster(config)
     const isNew = !existsSync(databasePath)
     const keys = openKeyRing(config, isNew)
     const db = openMainDatabase(databasePath, keys, log, opened)
-    const instance = explainCorruption(databasePath, RESTORE_REMEDY, () => fenceAndOpenInstance(db, config, log, now))
+    const instance = explainCorruption(databasePath, RESTORE_REMEDY, () =>
+      fenceAndOpenInstance(db, config, log, now, options.replica),
+    )
     const clock = new TrustedClock(options.clock ?? systemClock, { log, lastRunAt: readConfirmedTime(db) })
     const checkpointer = createCheckpointer(log)
     const disk = options.disk ?? watchDisk(config, clock, log)
-    const stores = openStores({ config, log, clock, disk, metrics }, checkpointer, db, databasePath)
+    const stores = openStores({ config, log, clock, disk, metrics }, checkpointer, db, databasePath, options.replica)
     const network = openNetwork(config, clock, authorities, options.resolver)
     const parser = createParser({ config, clock, log, resolver: network.senderResolver })
     const renderer = new WorkerRenderer({ clock, log })
     const createDkimKey = options.createDkimKey ?? generateDkimKey
     const workBudget = createWorkBudget({ clock, db }, options.workRate)
-    const parts = { config, clock, log, metrics, keys, db, disk, renderer, createDkimKey, workBudget }
+    const { replica } = options
+    const parts = { config, clock, log, metrics, keys, db, replica, disk, renderer, createDkimKey, workBudget }
     const app = composeApp(parts, stores, network)
     return {
       app,
@@ -185,10 +192,17 @@ function openMainDatabase(path: string, keys: KeyRing, log: Log, opened: Pick<Da
 }
 
 /** Fences the database if it is a copy, before anything is sent, and takes the directory for this process. */
-function fenceAndOpenInstance(db: Database, { dataDir }: Config, log: Log, now: Millis): Instance {
-  markIfForeign(db, dataDir, log)
+function fenceAndOpenInstance(
+  db: Database,
+  { dataDir }: Config,
+  log: Log,
+  now: Millis,
+  replica: Replica | undefined,
+): Instance {
+  // The log of a cluster shows that the database is not older than its directory.
+  if (!replica?.isEstablished) markIfForeign(db, dataDir, log)
   fenceIfCopied(db, now, log)
-  return openInstance(db, dataDir, now)
+  return openInstance(db, dataDir, now, replica)
 }
 
 function openStores(
@@ -196,9 +210,12 @@ function openStores(
   checkpointer: ReturnType<typeof createCheckpointer>,
   db: Database,
   databasePath: string,
+  replica: Replica | undefined,
 ) {
   const committerOptions = (store: CommittedStore): CommitterOptions => ({
     disk,
+    // Captured mail need not survive.
+    replica: store === 'capture' ? undefined : replica,
     clock,
     checkpointBytes: CHECKPOINT_BYTES,
     checkpoint: (path, mode) => checkpointer.run(path, mode),
@@ -302,7 +319,7 @@ function openNetwork(
 function composeApp(
   parts: Pick<
     App,
-    'config' | 'log' | 'metrics' | 'keys' | 'db' | 'disk' | 'renderer' | 'createDkimKey' | 'workBudget'
+    'config' | 'log' | 'metrics' | 'keys' | 'db' | 'replica' | 'disk' | 'renderer' | 'createDkimKey' | 'workBudget'
   > & {
     readonly clock: TrustedClock
   },
@@ -345,6 +362,16 @@ function composeApp(
     removalDue: createSignal(),
     certificatesDue: createSignal(),
   }
+}
+
+/** Throws ConfigError for a directory of a cluster: what is written without the log would exist on this node alone. */
+function requireNoCluster({ dataDir, replicate }: Config): void {
+  if (!existsSync(join(dataDir, 'replica.json'))) return
+  throw new ConfigError(
+    replicate === ''
+      ? `${dataDir} belongs to a cluster, but TASSIS_REPLICATE is not set; set it, or, to leave the cluster for good with these data, delete replica.json there.`
+      : `${dataDir} belongs to a cluster; start the service, and run this command on the node that leads (\`tassis cluster\` names it).`,
+  )
 }
 
 function createDataDirectory(path: string): void {

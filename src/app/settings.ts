@@ -15,6 +15,7 @@ import {
   type SettingGroup,
   type SettingReport,
 } from '#platform/settings/config.ts'
+import { parsePostgresUrl } from '#platform/replication/postgres-url.ts'
 import { parseOutboundSource } from '#platform/settings/outbound-source.ts'
 import { parseS3Url } from '#platform/settings/s3-url.ts'
 import {
@@ -352,6 +353,25 @@ const backupSettings = {
   backupS3SecretAccessKey: secret(text('', 'Secret of the access key.', 'a secret key')),
 }
 
+const clusterSettings = {
+  replicate: secret(
+    checked(
+      '',
+      'a URL such as postgres://tassis:password@db1.example.com:5432,db2.example.com:5432/tassis?sslmode=verify-full, or nothing',
+      'PostgreSQL in which every commit is stored too before it counts, so that another node with the same setting takes over when this one dies; of several hosts the one that accepts writes is used. Empty: this is the only node.',
+      (value) => value === '' || parsePostgresUrl(value) !== undefined,
+    ),
+  ),
+  node: checked(
+    () => localHostName(),
+    'a name of letters, digits, dots and hyphens',
+    'Name of this node in its cluster; each has its own.',
+    (value) => HOST_NAME.test(value),
+    "the machine's name",
+  ),
+  takeoverSeconds: integer(5, 2, 600, 'Silence of the leader after which another node takes over.'),
+}
+
 const operatorSettings = {
   systemFrom: checked(
     '',
@@ -488,6 +508,7 @@ export const SETTING_GROUPS = [
   { topic: 'Use more or less of the machine', guide: 'deployment.md', settings: machineSettings },
   { topic: 'Keep data longer or shorter', guide: 'retention.md', settings: retentionSettings },
   { topic: 'Take backups', guide: 'backup.md', settings: backupSettings },
+  { topic: 'Let another node take over', guide: 'scaling.md', settings: clusterSettings },
   { topic: 'Send mail to users and to the operator', guide: 'people.md', settings: operatorSettings },
   { topic: 'Let people sign in elsewhere', guide: 'people.md', settings: signInSettings },
   { topic: 'Take payments', guide: 'plans-and-billing.md', settings: billingSettings },

@@ -3,10 +3,11 @@ import { isIPv6 } from 'node:net'
 import { createSetupLink } from '#features/people/team/setup.ts'
 import { giveToOwner } from '#platform/disk/data-owner.ts'
 import { isoTime } from '#platform/http/envelope.ts'
-import { createLog } from '#platform/log/log.ts'
+import { createLog, type Log } from '#platform/log/log.ts'
 import type { LoadedConfig } from '#platform/settings/config.ts'
 import { parseHostPort } from '#platform/settings/setting-kinds.ts'
 import { systemClock } from '#platform/time/clock.ts'
+import type { Member } from '../cluster/member.ts'
 import type { Service } from '../service.ts'
 import { loadConfig } from '../settings.ts'
 import { VERSION } from '../version.ts'
@@ -84,8 +85,17 @@ export async function runService(
     log.fatal({ err: error }, 'unexpected error: stopping the service')
     process.exit(1)
   })
-  const service = await startUnlessEnded(loaded, starting.signal)
-  if (!service) return
+  const member = config.replicate === '' ? undefined : await joinUnlessEnded(loaded, log, starting.signal)
+  if (config.replicate !== '' && !member) return
+  const service = await startUnlessEnded(loaded, starting.signal, member).catch(async (error: unknown) => {
+    await member?.leave()
+    throw error
+  })
+  if (!service) return member?.leave()
+  if (member) {
+    member.attach(service.opened)
+    member.onStepDown = () => signalled.resolve(STEP_DOWN)
+  }
   log = service.opened.app.log
   for (const warning of findStartWarnings(config)) log.warn(warning)
   log.info({ url: service.url, version: VERSION, delivery: config.delivery }, 'started')
@@ -95,9 +105,13 @@ export async function runService(
     log.info({ signal }, 'stopping: waiting for deliveries in flight')
   } finally {
     await service.stop()
+    await member?.leave()
   }
   log.info('stopped')
+  if (member && signals === 0) (await import('../cluster/member.ts')).restartProcess()
 }
+
+const STEP_DOWN = 'step-down'
 
 /** Handles errors that no code catches, until it is disposed. */
 function catchUnexpectedErrors(handle: (error: unknown) => void): Disposable {
@@ -109,12 +123,23 @@ function catchUnexpectedErrors(handle: (error: unknown) => void): Disposable {
 export const formatHostPort = ({ host, port }: { readonly host: string; readonly port: number }): string =>
   `${isIPv6(host) ? `[${host}]` : host}:${port}`
 
+/** Undefined when a signal ended the wait for the lead. */
+async function joinUnlessEnded({ config }: LoadedConfig, log: Log, ending: AbortSignal) {
+  // The service is loaded meanwhile, so that it starts at once when this node leads.
+  const [{ joinCluster }] = await Promise.all([import('../cluster/node.ts'), import('../service.ts')])
+  return joinCluster(config, log, ending)
+}
+
 /** Undefined when a signal ended the wait for a start. */
-async function startUnlessEnded({ config, report: settings }: LoadedConfig, ending: AbortSignal) {
+async function startUnlessEnded(
+  { config, report: settings }: LoadedConfig,
+  ending: AbortSignal,
+  member: Member | undefined,
+) {
   try {
     // Imported here, because other commands start twice as fast without it.
     const { startService } = await import('../service.ts')
-    return await startService(config, { settings }, ending)
+    return await startService(config, { settings, replica: member?.replica }, ending)
   } catch (error) {
     if (ending.aborted && error === ending.reason) return undefined
     throw error

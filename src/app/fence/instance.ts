@@ -11,6 +11,7 @@ import { COMMITS_KEY, getMeta, setMeta } from '#features/core/events/record.ts'
 import { markAsCopy, readCopyMark } from '#features/core/fence/mark.ts'
 import { INSTANCE_KEY, readInstanceId } from '#features/core/fence/restored.ts'
 import { attempt } from '#platform/attempt.ts'
+import type { Replica } from '#platform/db/replica.ts'
 import { replaceFileSync } from '#platform/disk/replace-file.ts'
 import { systemCodeOf } from '#platform/errors.ts'
 import { formatUuid, newUuid } from '#platform/ids.ts'
@@ -98,7 +99,7 @@ export interface Instance {
 }
 
 /** Creates the id if there is none, and writes the file. */
-export function openInstance(db: Database, dataDir: string, now: Millis): Instance {
+export function openInstance(db: Database, dataDir: string, now: Millis, replica?: Replica): Instance {
   if (getMeta(db, INSTANCE_KEY) === undefined) {
     db.run('PRAGMA synchronous = FULL')
     db.transaction(() => renewInstanceId(db)).immediate()
@@ -106,8 +107,12 @@ export function openInstance(db: Database, dataDir: string, now: Millis): Instan
   }
   const id = readInstanceId(db)
   const machine = readMachine()
-  const write = (at: Millis, commits: number, user: Machine | null): void =>
-    writeInstanceFile(dataDir, { instance: id, commits, machine: user, renewed_at: new Date(at).toISOString() })
+  const write = (at: Millis, commits: number, user: Machine | null): void => {
+    const file: InstanceFile = { instance: id, commits, machine: user, renewed_at: new Date(at).toISOString() }
+    writeInstanceFile(dataDir, file)
+    // Another node may use its own directory.
+    replica?.replaceFile(toPath(dataDir), formatInstanceFile({ ...file, machine: null }))
+  }
   write(now, readInstanceFile(dataDir)?.commits ?? 0, machine)
   setMeta(db, UNFILED_KEY, '')
   return {
@@ -134,8 +139,10 @@ function readInstanceFile(dataDir: string): InstanceFile | undefined {
   }
 }
 
+const formatInstanceFile = (content: InstanceFile): string => `${JSON.stringify(content)}\n`
+
 const writeInstanceFile = (dataDir: string, content: InstanceFile): void =>
-  replaceFileSync(toPath(dataDir), `${JSON.stringify(content)}\n`)
+  replaceFileSync(toPath(dataDir), formatInstanceFile(content))
 
 const readMachine = (): Machine => ({
   machine_id: readLine('/etc/machine-id'),

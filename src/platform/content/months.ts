@@ -55,7 +55,9 @@ export function createMonths(folder: string, options: CommitterOptions) {
   const path = (month: number): string => join(folder, `${formatMonth(month)}.db`)
   const highestOf = (month: number): number => issued[formatMonth(month)] ?? 0
   const setHighest = (month: number, id: number): void => {
-    replaceFileSync(issuedPath, JSON.stringify({ ...issued, [formatMonth(month)]: id }))
+    const content = JSON.stringify({ ...issued, [formatMonth(month)]: id })
+    replaceFileSync(issuedPath, content)
+    options.replica?.replaceFile(issuedPath, content)
     issued[formatMonth(month)] = id
   }
   const close = async (month: number): Promise<void> => {

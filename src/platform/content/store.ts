@@ -78,6 +78,7 @@ export class ContentStore {
   readonly #recent: RecentBlobs
   readonly #months: Months
   readonly #disk: CommitterOptions['disk']
+  readonly #replica: CommitterOptions['replica']
   readonly #isDeletionHeld: () => boolean
   readonly #reader: read.ContentReader
   /** Recently stored small blobs: month and hash -> row id. */
@@ -103,6 +104,7 @@ export class ContentStore {
     this.#folder = folder
     this.#months = createMonths(folder, options)
     this.#disk = options.disk
+    this.#replica = options.replica
     this.#isDeletionHeld = options.isDeletionHeld ?? (() => false)
     this.#recent = createRecentBlobs(options.clock ?? systemClock)
     this.#reader = read.createContentReader(folder)
@@ -147,6 +149,7 @@ export class ContentStore {
       // This may replace the file of an identical blob, which has the same content.
       await rename(path, target)
       await syncFolder(dirname(target))
+      await this.#replicateFile(month, target, hash)
       const { id, isInline } = await committer.write((tx) => {
         const { find, insert } = sql(tx.db)
         const known = find.get(hash)
@@ -157,7 +160,10 @@ export class ContentStore {
       }, writing)
       this.#months.recordIssued(month, id)
       // A blob in the database needs no file.
-      if (isInline) await rm(target, { force: true })
+      if (isInline) {
+        await rm(target, { force: true })
+        this.#replica?.removeFiles([target])
+      }
       return read.toRef(month, id)
     })
   }
@@ -298,6 +304,7 @@ export class ContentStore {
     for (const name of names.sort((a, b) => Number(b.endsWith('.db')) - Number(a.endsWith('.db'))))
       await rm(join(this.#folder, name), { recursive: true, force: true })
     await syncFolder(this.#folder)
+    this.#replica?.removeFiles(names.map((name) => join(this.#folder, name)))
     this.#cachedIds.clear()
   }
 
@@ -381,6 +388,7 @@ export class ContentStore {
       return
     try {
       rmSync(path, { force: true })
+      this.#replica?.removeFiles([path])
     } catch (error) {
       this.#mayHaveOrphans = true
       throw error
@@ -437,6 +445,14 @@ export class ContentStore {
     }
     // Syncs the folder even if the file existed: its writer may not have synced the folder yet.
     await syncFolder(dirname(path))
+    await this.#replicateFile(month, path, hash)
+  }
+
+  /** Stores a file elsewhere too, unless a row shows that it is there. */
+  async #replicateFile(month: number, path: string, hash: Uint8Array): Promise<void> {
+    if (!this.#replica) return
+    const known = sql(this.#months.committer(month).db).find.get(hash)
+    if (known?.encoding !== read.ENCODING.file) await this.#replica.addFile(path)
   }
 
   /** Creates a month's folder and makes its entry durable. */

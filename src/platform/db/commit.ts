@@ -18,7 +18,8 @@ import { type Clock, systemClock } from '#platform/time/clock.ts'
 import { AppError, tooLittleSpace } from '../errors.ts'
 import { FairQueue, type Owner } from '../queue/fair-queue.ts'
 import { MiB, seconds } from '../units.ts'
-import { type NonPromise, prepareStatements } from './open.ts'
+import { type NonPromise, openReadOnly, prepareStatements } from './open.ts'
+import type { Replica, WalReplica } from './replica.ts'
 
 /** Passed to each write function, which runs inside a savepoint. */
 export interface Tx {
@@ -76,6 +77,11 @@ export interface CommitterOptions {
    * Copies the WAL into the database in another thread; `TRUNCATE` also empties it, which requires the writer to pause.
    */
   readonly checkpoint?: (path: string, mode: 'PASSIVE' | 'TRUNCATE') => Promise<void>
+  /**
+   * A second place for the writes: they count as durable once they are there too, and reach the database file only then,
+   * so that a crash can undo those that are not.
+   */
+  readonly replica?: Replica | undefined
 }
 
 /** Work between two groups. */
@@ -133,6 +139,7 @@ const sql = prepareStatements((db) => ({
 
 export class Committer {
   readonly db: Database
+  readonly replica: WalReplica | undefined
   readonly #path: string
   readonly #options: CommitterOptions
   readonly #walFd: number
@@ -167,6 +174,7 @@ export class Committer {
     this.#walFd = openSync(`${path}-wal`, 'r+')
     this.#walBytes = fstatSync(this.#walFd).size
     this.#unregister = options.disk?.register(this)
+    this.replica = options.replica?.openWal(path)
   }
 
   /**
@@ -277,6 +285,7 @@ export class Committer {
     this.#unregister?.()
     // A running checkpoint measures the WAL at its end, so the descriptor must stay open until then.
     await this.#checkpointing
+    await this.#storeAll()
     closeSync(this.#walFd)
     try {
       if (!this.#broken) this.db.run('PRAGMA wal_checkpoint(TRUNCATE)')
@@ -284,6 +293,7 @@ export class Committer {
       // If the disk is full, the WAL stays, and the next start reads it.
     }
     this.db.close()
+    this.replica?.close()
     if (this.#fileFd !== undefined) closeSync(this.#fileFd)
   }
 
@@ -294,8 +304,10 @@ export class Committer {
       if (this.#checkpointing && this.#walBytes >= this.#maxCheckpointingBytes) await this.#checkpointing
       // Checked last, because a checkpoint may have stopped the writer during the refresh.
       while (this.#writersHeld) await this.#writersHeld
-      if (this.#exclusiveJobs.length > 0) await this.#runExclusiveJobs()
-      if (this.#queue.size === 0) continue
+      if (this.#exclusiveJobs.length > 0) {
+        await this.#runExclusiveJobs()
+        continue
+      }
       if (!this.#begin()) {
         // Uses the real clock even in tests, because the lock belongs to another process.
         if (this.#lockedSinceMs !== undefined) await systemClock.sleep(LOCK_RETRY_MS)
@@ -307,7 +319,7 @@ export class Committer {
       this.#measureWal()
       if (group.length === 0) continue
       try {
-        await this.#sync()
+        await this.#makeDurable()
       } catch (error) {
         this.#markBroken(error as Error, group)
         break
@@ -331,9 +343,12 @@ export class Committer {
 
   async #runExclusiveJobs(): Promise<void> {
     await this.#checkpointing
+    await this.#storeAll()
+    if (this.#broken) return
     const jobs = this.#exclusiveJobs.splice(0)
     if (jobs.some(({ needsEmptyWal }) => needsEmptyWal) && fstatSync(this.#walFd).size > 0) await this.#emptyWal()
     for (const { run } of jobs) run()
+    await this.#storeAll()
     this.#measureWal()
     // Exclusive jobs write to the WAL too, and the next group, which would start a checkpoint, may be far off.
     this.#checkpointWhenLarge()
@@ -466,19 +481,40 @@ export class Committer {
     if (!disk.hasSpaceFor(2 * addedBytes)) throw tooLittleSpace(2 * addedBytes)
   }
 
+  async #makeDurable(): Promise<void> {
+    const stored = this.replica?.store()
+    // A failure is met below, also while the sync still runs.
+    stored?.catch(() => undefined)
+    await this.#sync()
+    if (stored) await stored
+  }
+
+  /** Waits until the replica has every commit. When it returns, no commit is on its way to it, or this is broken. */
+  async #storeAll(): Promise<void> {
+    try {
+      while (this.replica && !this.#broken && !this.replica.isStored) await this.replica.store()
+    } catch (error) {
+      this.#markBroken(error as Error, [])
+    }
+  }
+
   #sync(): Promise<void> {
     return new Promise((resolve, reject) => fdatasync(this.#walFd, (error) => (error ? reject(error) : resolve())))
   }
 
   #markBroken(error: Error, group: QueuedWrite[]): void {
-    this.#broken = new AppError(
-      503,
-      'storage_failed',
-      'The storage failed and the server is stopping; try again after its restart.',
-      { cause: error, retryAfterSeconds: RESTART_SECONDS },
-    )
+    // A replica says itself what its failure means, and ends the process.
+    this.#broken =
+      error instanceof AppError
+        ? error
+        : new AppError(
+            503,
+            'storage_failed',
+            'The storage failed and the server is stopping; try again after its restart.',
+            { cause: error, retryAfterSeconds: RESTART_SECONDS },
+          )
     for (const entry of group) entry.reject(this.#broken)
-    this.#options.onBroken?.(error)
+    if (this.#broken !== error) this.#options.onBroken?.(error)
   }
 
   #checkpointWhenLarge(): void {
@@ -494,8 +530,10 @@ export class Committer {
     try {
       // The first pass copies most pages while groups go on. Under steady load this pass never catches up, so the
       // second pass pauses writers, copies the few pages that were added since then, and empties the WAL.
-      await checkpoint(this.#path, 'PASSIVE')
-      this.#writersHeld = checkpoint(this.#path, 'TRUNCATE')
+      await this.#checkpointStored(() => checkpoint(this.#path, 'PASSIVE'))
+      this.#writersHeld = this.replica
+        ? this.#storeAll().then(() => (this.#broken ? undefined : checkpoint(this.#path, 'TRUNCATE')))
+        : checkpoint(this.#path, 'TRUNCATE')
       await this.#writersHeld
       // A long reader prevents emptying the WAL; writers are then paused again only when the WAL has grown by
       // `checkpointBytes`.
@@ -504,6 +542,22 @@ export class Committer {
     } finally {
       this.#writersHeld = undefined
       this.#checkpointing = undefined
+    }
+  }
+
+  /** Runs a checkpoint while groups go on. A reader keeps it from copying commits that the replica may not have. */
+  async #checkpointStored(run: () => Promise<void>): Promise<void> {
+    if (!this.replica) return run()
+    await this.#storeAll()
+    if (this.#broken) return
+    const reader = openReadOnly(this.#path)
+    try {
+      reader.run('BEGIN')
+      reader.query('SELECT 1 FROM sqlite_schema').get()
+      await run()
+    } finally {
+      reader.run('ROLLBACK')
+      reader.close()
     }
   }
 }

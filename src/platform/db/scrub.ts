@@ -37,6 +37,7 @@ export async function scrubDatabase(committer: Committer): Promise<boolean> {
         // SQLite's page cache still holds the old middle of each page, and the next change would write it back.
         committer.db.run('PRAGMA shrink_memory')
         zeroPages(fd, step)
+        committer.replica?.scrubbed(step)
         return true
       })
       if (!isDone) return false
@@ -150,7 +151,7 @@ const ZEROS = Buffer.alloc(65_536)
 const isZero = (bytes: Uint8Array): boolean => ZEROS.compare(bytes, 0, bytes.length, 0, bytes.length) === 0
 
 /** Zeroes the unused middle of pages in the file. Call this only while nothing writes and the WAL is empty. */
-function zeroPages(fd: number, pages: readonly number[]): void {
+export function zeroPages(fd: number, pages: readonly number[]): void {
   const header = Buffer.alloc(FILE_HEADER_BYTES)
   readSync(fd, header, 0, header.length, 0)
   const pageSize = pageSizeOf(header)

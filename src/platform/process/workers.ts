@@ -13,6 +13,7 @@ export const workerEntries = {
   parse: 'features/receiving/inbound/process/parse-worker.ts',
   render: 'platform/template/render-worker.ts',
   scan: 'features/core/content-gc/scan-worker.ts',
+  snapshot: 'app/cluster/snapshot-worker.ts',
 } as const
 
 /** Runs first in every Worker. */

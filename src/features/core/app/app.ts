@@ -6,6 +6,7 @@ import type { Database } from 'bun:sqlite'
 import type { ContentStore } from '#platform/content/store.ts'
 import type { KeyRing } from '#platform/crypto/crypto.ts'
 import type { Committer } from '#platform/db/commit.ts'
+import type { Replica } from '#platform/db/replica.ts'
 import type { DiskGuard } from '#platform/disk/disk.ts'
 import type { Log } from '#platform/log/log.ts'
 import type { SafeFetch } from '#platform/net/safe-fetch.ts'
@@ -43,6 +44,8 @@ export interface App {
   /** The main database: reads anywhere, writes only through `commit`. */
   readonly db: Database
   readonly commit: Committer
+  /** In a cluster: where files of the data directory are stored too. */
+  readonly replica?: Replica | undefined
   /** Bodies and attachments. */
   readonly content: ContentStore
   /** Raw messages as received. They are deleted after `inboundRawDays`, apart from content that is kept longer. */

@@ -21,7 +21,7 @@ import * as store from './store.ts'
 import { createAcmeTransport } from './transport.ts'
 
 export interface CertificateOrdersOptions {
-  readonly app: Pick<App, 'config' | 'clock' | 'log' | 'certificatesDue'>
+  readonly app: Pick<App, 'config' | 'clock' | 'log' | 'certificatesDue' | 'replica'>
   /** Trusted certificate authorities in PEM; undefined: those of the system. */
   readonly authorities: readonly string[] | undefined
   readonly challenges: Challenges
@@ -141,7 +141,7 @@ export class CertificateOrders {
     try {
       const session = await this.#openSession(limit)
       await session.logIn()
-      store.writeCertificate(config.dataDir, host, await this.#order(session, host, before, limit))
+      store.writeCertificate(config.dataDir, host, await this.#order(session, host, before, limit), this.#options.app.replica)
       const certificate = store.readCertificate(config.dataDir, host)
       if (!certificate) throw new Error(`the certificate of ${host} cannot be read again`)
       this.#certificates.set(host, certificate)
@@ -161,7 +161,7 @@ export class CertificateOrders {
     const { config, clock } = this.#options.app
     return AcmeSession.open({
       directoryUrl: config.acmeUrl,
-      key: store.openAccountKey(config.dataDir),
+      key: store.openAccountKey(config.dataDir, this.#options.app.replica),
       transport: createAcmeTransport({ clock, ca: this.#options.authorities, signal }),
       now: () => clock.now(),
     })
@@ -229,21 +229,22 @@ export class CertificateOrders {
 
   #store(host: string, state: store.OrderState): void {
     this.#state.hosts[host] = state
-    store.writeOrdersState(this.#options.app.config.dataDir, this.#state)
+    store.writeOrdersState(this.#options.app.config.dataDir, this.#state, this.#options.app.replica)
   }
 
   /** Deletes what nothing needs: certificates of hosts that have none any more serve until they expire. */
   #removeUnused(wanted: ReadonlySet<string>, now: Millis): void {
-    const { dataDir } = this.#options.app.config
+    const { replica, config } = this.#options.app
+    const { dataDir } = config
     for (const [host, { notAfter }] of this.#certificates) {
       if (wanted.has(host) || notAfter > now) continue
       this.#certificates.delete(host)
       this.#contexts.delete(host)
-      store.removeCertificate(dataDir, host)
+      store.removeCertificate(dataDir, host, replica)
     }
     const left = Object.keys(this.#state.hosts).filter((host) => !wanted.has(host) && !this.#certificates.has(host))
     for (const host of left) delete this.#state.hosts[host]
-    if (left.length > 0) store.writeOrdersState(dataDir, this.#state)
+    if (left.length > 0) store.writeOrdersState(dataDir, this.#state, replica)
   }
 }
 

@@ -8,6 +8,7 @@ import { mkdirSync, readFileSync, rmSync } from 'node:fs'
 import { join } from 'node:path'
 import { createSecureContext } from 'node:tls'
 import { attempt } from '#platform/attempt.ts'
+import type { Replica } from '#platform/db/replica.ts'
 import { replaceFileSync } from '#platform/disk/replace-file.ts'
 import type { KeyedCertificate } from '#platform/net/self-signed.ts'
 import type { Millis } from '#platform/time/clock.ts'
@@ -54,21 +55,28 @@ export function readCertificate(dataDir: string, host: string): StoredCertificat
   return attempt(() => toStored({ key: pem.slice(0, split), cert: pem.slice(split) }))
 }
 
-export function writeCertificate(dataDir: string, host: string, { key, cert }: KeyedCertificate): void {
-  replaceFile(folderOf(dataDir), `${host}.pem`, `${key.trim()}\n${cert.trim()}\n`)
+export function writeCertificate(
+  dataDir: string,
+  host: string,
+  { key, cert }: KeyedCertificate,
+  replica?: Replica,
+): void {
+  replaceFile(folderOf(dataDir), `${host}.pem`, `${key.trim()}\n${cert.trim()}\n`, replica)
 }
 
-export const removeCertificate = (dataDir: string, host: string): void =>
+export function removeCertificate(dataDir: string, host: string, replica?: Replica): void {
   rmSync(certificateFile(dataDir, host), { force: true })
+  replica?.removeFiles([certificateFile(dataDir, host)])
+}
 
 /** Reads the key of the account, or creates one; the account then is another one. */
-export function openAccountKey(dataDir: string): AccountKey {
+export function openAccountKey(dataDir: string, replica?: Replica): AccountKey {
   const stored = readText(join(folderOf(dataDir), 'account.key'))
   // Instead of a damaged key, a new account costs nothing.
   const known = stored === undefined ? undefined : attempt(() => parseAccountKey(stored))
   if (known) return known
   const key = generateAccountKey()
-  replaceFile(folderOf(dataDir), 'account.key', key.pem)
+  replaceFile(folderOf(dataDir), 'account.key', key.pem, replica)
   return key
 }
 
@@ -79,8 +87,8 @@ export const readOrdersState = (dataDir: string): OrdersState => ({
   ...attempt(() => JSON.parse(readFileSync(join(folderOf(dataDir), 'orders.json'), 'utf8')) as Partial<OrdersState>),
 })
 
-export const writeOrdersState = (dataDir: string, state: OrdersState): void =>
-  replaceFile(folderOf(dataDir), 'orders.json', `${JSON.stringify(state, null, 2)}\n`)
+export const writeOrdersState = (dataDir: string, state: OrdersState, replica?: Replica): void =>
+  replaceFile(folderOf(dataDir), 'orders.json', `${JSON.stringify(state, null, 2)}\n`, replica)
 
 /** Makes failed orders due now. A service that runs has to be told. */
 export function resetOrderDelays(dataDir: string): void {
@@ -122,7 +130,8 @@ function toStored({ key, cert }: KeyedCertificate): StoredCertificate {
 
 const readText = (path: string): string | undefined => attempt(() => readFileSync(path, 'utf8'))
 
-function replaceFile(folder: string, name: string, content: string): void {
+function replaceFile(folder: string, name: string, content: string, replica: Replica | undefined): void {
   mkdirSync(folder, { recursive: true, mode: 0o700 })
   replaceFileSync(join(folder, name), content)
+  replica?.replaceFile(join(folder, name), content)
 }

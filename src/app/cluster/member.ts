@@ -1,0 +1,152 @@
+/**
+ * @module A node while it leads: signs of life, what it reports of itself, the position of its directory, rows of the log
+ * that nobody needs, snapshots for nodes that ask, and how it stops leading. A node that loses the lead is in an unknown
+ * state, as after a failed sync, so its process replaces itself and begins anew.
+ */
+import type { Log } from '#platform/log/log.ts'
+import { Leader } from '#platform/replication/leader.ts'
+import { type NodeReport, ReplicationLog } from '#platform/replication/log.ts'
+import type { Position } from '#platform/replication/position.ts'
+import { Postgres } from '#platform/replication/postgres.ts'
+import { LogWriter } from '#platform/replication/writer.ts'
+import type { Config } from '#platform/settings/config.ts'
+import { systemClock } from '#platform/time/clock.ts'
+import { seconds } from '#platform/units.ts'
+import type { OpenedApp } from '../create.ts'
+import { SnapshotMaker } from './snapshot.ts'
+
+export interface MemberOptions {
+  readonly config: Config
+  readonly log: Log
+  readonly position: Position
+  readonly report: NodeReport
+}
+
+/** How often the leader says that it lives. */
+const LIFE_MS = seconds(1)
+/** A leader that PostgreSQL has not answered for so long stops. */
+const MAX_SILENCE_MS = seconds(4)
+const TRIM_MS = seconds(10)
+/** Time in which the last 503 reaches its clients. */
+const LAST_WORDS_MS = 200
+
+export class Member {
+  readonly replica: Leader
+  readonly #options: MemberOptions
+  readonly #log: ReplicationLog
+  /** For what may take long: it must not wait for the appends, nor they for it. */
+  readonly #background: ReplicationLog
+  readonly #ended = new AbortController()
+  readonly #loops: Promise<void>[]
+  readonly #snapshots: SnapshotMaker
+  #isLost = false
+  #opened: OpenedApp | undefined
+  /** Called when an operator wants another node to lead. */
+  onStepDown: () => void = () => undefined
+
+  constructor(options: MemberOptions) {
+    const { config, position } = options
+    this.#options = options
+    this.#log = new ReplicationLog(new Postgres(config.replicate))
+    this.#background = new ReplicationLog(new Postgres(config.replicate))
+    const writer = new LogWriter(this.#log, {
+      epoch: position.epoch,
+      seq: position.seq,
+      onLost: (reason) => this.#end(reason),
+    })
+    this.replica = new Leader(config.dataDir, position, writer)
+    this.#snapshots = new SnapshotMaker(config, this.#background, () => this.#touchDatabases())
+    this.#loops = [this.#live(), this.#keepHouse()]
+  }
+
+  /** Tells what this node has opened; before that, it makes no snapshot. */
+  attach(opened: OpenedApp): void {
+    this.#opened = opened
+  }
+
+  /** Whether the process is about to replace itself. */
+  get isLost(): boolean {
+    return this.#isLost
+  }
+
+  /** After the service has stopped: lets another node take over at once. */
+  async leave(): Promise<void> {
+    const { log, position } = this.#options
+    this.#ended.abort()
+    await Promise.all(this.#loops)
+    await this.replica.writer.idle()
+    if (this.#isLost) restartProcess()
+    this.replica.settle()
+    await this.#log.release(position.epoch).catch((error: unknown) => {
+      log.warn({ err: error }, 'PostgreSQL does not know that this node has stopped; another takes over after a while')
+    })
+    await Promise.all([this.#log.postgres.close(), this.#background.postgres.close()])
+  }
+
+  /** Says every second that this node lives, and learns whether it still leads. */
+  async #live(): Promise<void> {
+    const { position } = this.#options
+    const { writer } = this.replica
+    let answeredAtMs = systemClock.monotonicMs()
+    while (!this.#ended.signal.aborted && !this.#isLost) {
+      try {
+        const head = await this.#log.confirm(position.epoch)
+        if (!head) writer.lose('another node leads now')
+        else if (head.stepDown) this.onStepDown()
+        answeredAtMs = systemClock.monotonicMs()
+      } catch (error) {
+        const silentMs = systemClock.monotonicMs() - Math.max(answeredAtMs, writer.confirmedAtMs)
+        if (silentMs > MAX_SILENCE_MS) writer.lose(error instanceof Error ? error.message : String(error))
+      }
+      await this.#pause(LIFE_MS)
+    }
+  }
+
+  async #keepHouse(): Promise<void> {
+    const { log, report } = this.#options
+    let trimmedAtMs = systemClock.monotonicMs()
+    while (!this.#ended.signal.aborted && !this.#isLost) {
+      try {
+        await this.replica.savePosition()
+        await this.#background.report({ ...report, applied: this.replica.savedSeq, lagMs: 0 })
+        if (systemClock.monotonicMs() - trimmedAtMs > TRIM_MS) {
+          trimmedAtMs = systemClock.monotonicMs()
+          await this.#background.trim()
+          await this.#snapshots.removeUnused()
+        }
+        if (this.#opened) this.#snapshots.makeIfWanted((error) => log.error({ err: error }, 'no snapshot for a new node'))
+      } catch (error) {
+        // The signs of life find out whether it lasts.
+        log.warn({ err: error }, 'the housekeeping of the cluster failed; it is tried again')
+      }
+      await this.#pause(LIFE_MS)
+    }
+    await this.#snapshots.stop()
+  }
+
+  async #touchDatabases(): Promise<void> {
+    if (!this.#opened) return
+    const { commit, content, rawMail } = this.#opened.app
+    for (const committer of [commit, ...content.committers(), ...rawMail.committers()])
+      await committer.writeFromReserve(({ db }) => void db.run('PRAGMA user_version = 1'))
+  }
+
+  async #pause(delayMs: number): Promise<void> {
+    const ended = new Promise<void>((resolve) => this.#ended.signal.addEventListener('abort', () => resolve(), { once: true }))
+    await Promise.race([systemClock.sleep(delayMs), ended])
+  }
+
+  #end(reason: string): void {
+    if (this.#isLost) return
+    this.#isLost = true
+    this.#options.log.fatal({ reason }, 'this node no longer leads; its process begins anew')
+    systemClock.after(LAST_WORDS_MS, restartProcess)
+  }
+}
+
+/** Replaces this process by a new one with the same arguments, as after a crash: no file is closed in order. */
+export function restartProcess(): void {
+  const own = Bun.isStandaloneExecutable ? process.argv.slice(2) : [...process.execArgv, ...process.argv.slice(1)]
+  process.execve?.(process.execPath, [process.execPath, ...own], process.env)
+  process.exit(1)
+}

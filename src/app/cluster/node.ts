@@ -1,0 +1,306 @@
+/**
+ * @module A node of a cluster until it leads: joins the log in PostgreSQL, brings its directory to the end of it, follows,
+ * and takes over when the leader has stopped or is silent. Never opens a database with SQLite, but for the write-ahead
+ * logs that a crash of this node left while it led.
+ */
+import { existsSync, mkdirSync } from 'node:fs'
+import { join } from 'node:path'
+import { lockDirectory } from '#platform/disk/lock.ts'
+import { formatUuid, newUuid } from '#platform/ids.ts'
+import type { Log } from '#platform/log/log.ts'
+import { Follower, TooFarBehindError } from '#platform/replication/follower.ts'
+import { type ClusterRow, type FailoverReason, type NodeReport, ReplicationLog } from '#platform/replication/log.ts'
+import { type Position, readPosition, writePosition } from '#platform/replication/position.ts'
+import { Postgres, PostgresUnreachableError } from '#platform/replication/postgres.ts'
+import { emptyWals } from '#platform/replication/recover.ts'
+import { CHANNEL, FORMAT } from '#platform/replication/tables.ts'
+import { type Config, ConfigError } from '#platform/settings/config.ts'
+import { listOutboundIps } from '#platform/settings/outbound-source.ts'
+import { systemClock } from '#platform/time/clock.ts'
+import { minutes, seconds } from '#platform/units.ts'
+import { DataDirInUseError } from '../create.ts'
+import { openKeyRing } from '../master-key.ts'
+import { migrations } from '../migrations.ts'
+import { VERSION } from '../version.ts'
+import { Member } from './member.ts'
+import { restoreSnapshot } from './snapshot.ts'
+import { StandbyServer } from './standby-server.ts'
+
+/** How often a standby looks at the log if nothing notifies it. */
+const POLL_MS = 200
+const REPORT_MS = seconds(1)
+const RETRY_MS = 500
+const LOG_INTERVAL_MS = minutes(1)
+
+const newestMigration = (): string => migrations.at(-1)?.name ?? ''
+
+/**
+ * Resolves when this node leads; undefined when `ending` came first. Waits as long as PostgreSQL cannot be reached. Throws
+ * ConfigError with one sentence when an operator has to change something.
+ */
+export async function joinCluster(config: Config, log: Log, ending: AbortSignal): Promise<Member | undefined> {
+  mkdirSync(config.dataDir, { recursive: true, mode: 0o700 })
+  const lock = lockDirectory(config.dataDir)
+  if (!lock)
+    throw new DataDirInUseError(
+      `Another process is using ${config.dataDir}; stop it, or give this one another TASSIS_DATA_DIR.`,
+    )
+  const server = new StandbyServer(config)
+  const node = new Node(config, log, server, ending)
+  try {
+    const position = await node.run()
+    return position && new Member({ config, log, position, report: node.describe('leader', 'leading') })
+  } finally {
+    await node.close()
+    await server.stop()
+    lock.release()
+  }
+}
+
+class Node {
+  readonly #config: Config
+  readonly #text: Log
+  readonly #server: StandbyServer
+  readonly #ending: AbortSignal
+  readonly #log: ReplicationLog
+  readonly #directory: string
+  #follower: Follower | undefined
+  #wake = Promise.withResolvers<void>()
+  #isListening = false
+  #loggedAtMs = Number.NEGATIVE_INFINITY
+  #reportedAtMs = Number.NEGATIVE_INFINITY
+  /** The key of the cluster, once this node was found to have it. */
+  #ownKey = ''
+  /** The last sign of life of the leader, and when it was new. */
+  #life = ''
+  #aliveAtMs = systemClock.monotonicMs()
+  /** When this node last had all of the log. */
+  #currentAtMs = systemClock.monotonicMs()
+
+  constructor(config: Config, log: Log, server: StandbyServer, ending: AbortSignal) {
+    this.#config = config
+    this.#text = log
+    this.#server = server
+    this.#ending = ending
+    this.#log = new ReplicationLog(new Postgres(config.replicate))
+    this.#directory = readPosition(config.dataDir)?.directory ?? formatUuid(newUuid())
+    ending.addEventListener('abort', () => this.#wake.resolve(), { once: true })
+  }
+
+  /** Resolves with the position from which this node leads; undefined when it was ended. */
+  async run(): Promise<Position | undefined> {
+    while (!this.#ending.aborted) {
+      try {
+        const position = await this.#step()
+        if (position) return position
+        await this.#pause(POLL_MS)
+      } catch (error) {
+        if (error instanceof TooFarBehindError) await this.#startOver(error.message)
+        else if (!(error instanceof PostgresUnreachableError)) throw error
+        else await this.#waitFor(error)
+      }
+    }
+    await this.#follower?.save()
+    return undefined
+  }
+
+  async close(): Promise<void> {
+    this.#follower?.close()
+    await this.#log.postgres.close()
+  }
+
+  describe(role: NodeReport['role'], state: NodeReport['state']): NodeReport {
+    const { node, hostname, outboundIps } = this.#config
+    return {
+      name: node,
+      directory: this.#directory,
+      role,
+      state,
+      version: VERSION,
+      hostname,
+      outboundIps: listOutboundIps(outboundIps),
+      applied: this.#follower?.saved ?? 0,
+      lagMs: Math.round(systemClock.monotonicMs() - this.#currentAtMs),
+    }
+  }
+
+  /** One look at the log. */
+  async #step(): Promise<Position | undefined> {
+    const row = await this.#readCluster()
+    this.#server.show(row, this.#follower)
+    if (!this.#follower) return this.#join(row)
+    const follower = this.#follower
+    await this.#listen()
+    await follower.catchUp()
+    if (follower.applied >= row.seq) this.#currentAtMs = systemClock.monotonicMs()
+    await this.#report('following')
+    const reason = this.#findReason(row)
+    if (!reason) return undefined
+    // What was not on disk before a crash of the leader was acknowledged nevertheless.
+    await follower.save()
+    const by = { node: this.#config.node, version: VERSION, schema: newestMigration() }
+    const epoch = await this.#log.takeOver(row, follower.applied, by, reason)
+    if (epoch === undefined) return undefined
+    this.#text.warn({ epoch, seq: follower.applied, from: row.leader, reason }, 'this node leads now')
+    return follower.lead(epoch)
+  }
+
+  /** The row of the cluster, which this node can work with. */
+  async #readCluster(): Promise<ClusterRow> {
+    const { dataDir } = this.#config
+    const position = this.#follower?.position ?? readPosition(dataDir)
+    const row = this.#follower || (await this.#log.hasTables()) ? await this.#log.readCluster() : undefined
+    if (!row && position)
+      throw new ConfigError(
+        `The log in PostgreSQL is empty, but ${dataDir} belongs to the cluster ${position.cluster}. Restore the tables tassis_*, or, if they were dropped on purpose, delete replica.json on the node that led last and start that node first.`,
+      )
+    if (!row) return this.#beginLog()
+    if (position && position.cluster !== row.id)
+      throw new ConfigError(
+        `${dataDir} belongs to the cluster ${position.cluster}, but the log in PostgreSQL is that of ${row.id}; correct TASSIS_REPLICATE, or move the directory away to join this cluster.`,
+      )
+    if (position && !position.isCopying && (this.#follower?.applied ?? position.seq) > row.seq)
+      throw new ConfigError(
+        `The log in PostgreSQL ends at ${row.seq}, but ${dataDir} has it up to ${this.#follower?.applied ?? position.seq}: PostgreSQL was restored from an older state or lost commits. See docs/scaling.md, "If PostgreSQL has lost something".`,
+      )
+    if (row.format > FORMAT || (row.schema !== '' && !migrations.some(({ name }) => name === row.schema)))
+      throw new ConfigError(
+        `The leader runs Tassis ${row.version}, which is newer than this node (${VERSION}) and whose database it cannot read; upgrade this node.`,
+      )
+    this.#requireKey(row)
+    return row
+  }
+
+  #requireKey({ keyFingerprint }: ClusterRow): void {
+    if (keyFingerprint === this.#ownKey || this.#readFingerprints(false).includes(keyFingerprint)) {
+      this.#ownKey = keyFingerprint
+      return
+    }
+    throw new ConfigError(
+      `The master key of this node is not that of its cluster (${keyFingerprint.slice(0, 12)}); copy master.key from the leader.`,
+    )
+  }
+
+  #readFingerprints(isNew: boolean): string[] {
+    return openKeyRing(this.#config, isNew).fingerprints()
+  }
+
+  async #beginLog(): Promise<ClusterRow> {
+    const isNew = !existsSync(join(this.#config.dataDir, 'tassis.db'))
+    const [fingerprint = ''] = this.#readFingerprints(isNew)
+    await this.#log.createTables()
+    await this.#log.begin(formatUuid(newUuid()), fingerprint, VERSION)
+    const row = await this.#log.readCluster()
+    if (!row) throw new PostgresUnreachableError('the log was emptied while it was begun')
+    this.#requireKey(row)
+    return row
+  }
+
+  /** Begins to follow; as the first node of a new cluster, leads. */
+  async #join(row: ClusterRow): Promise<Position | undefined> {
+    const { dataDir, node } = this.#config
+    const position = readPosition(dataDir)
+    if (position && !position.isCopying) {
+      const follower = new Follower(this.#log, dataDir, position)
+      await this.#requireOwnName()
+      await follower.recover()
+      this.#follower = follower
+      return undefined
+    }
+    const isNew = !existsSync(join(dataDir, 'tassis.db'))
+    if (!position && row.seq === 0 && (row.epoch === 0 || row.leader === node)) return this.#leadFirst(row)
+    if (!position && !isNew)
+      throw new ConfigError(
+        `${dataDir} has data, but belongs to no cluster, and the log in PostgreSQL is that of the cluster ${row.id}. To join it, move the directory away (keep master.key); to begin a cluster with these data, use an empty database of PostgreSQL.`,
+      )
+    await this.#requireOwnName()
+    await this.#report('copying')
+    const copied = await restoreSnapshot({
+      log: this.#log,
+      dataDir,
+      empty: { cluster: row.id, directory: this.#directory, seq: 0, epoch: 0, wals: {} },
+      onWait: () => this.#report('copying'),
+      ending: this.#ending,
+    })
+    if (copied) this.#text.info({ seq: copied.seq }, 'all data copied from the leader')
+    this.#follower = copied && new Follower(this.#log, dataDir, copied)
+    return undefined
+  }
+
+  async #leadFirst(row: ClusterRow): Promise<Position | undefined> {
+    const { dataDir, node } = this.#config
+    emptyWals(dataDir)
+    const by = { node, version: VERSION, schema: newestMigration() }
+    const epoch = await this.#log.takeOver(row, 0, by, 'stop')
+    if (epoch === undefined) return undefined
+    const position = { cluster: row.id, directory: this.#directory, seq: 0, epoch, wals: {} }
+    writePosition(dataDir, position)
+    this.#text.info({ epoch, cluster: row.id }, 'this node begins a cluster')
+    return position
+  }
+
+  /** The files cannot be brought to the end of the log, so they are copied again. */
+  async #startOver(reason: string): Promise<void> {
+    const { dataDir } = this.#config
+    const position = readPosition(dataDir)
+    this.#text.warn({ reason }, 'too far behind: copying all data from the leader')
+    this.#follower?.close()
+    this.#follower = undefined
+    if (position) writePosition(dataDir, { ...position, seq: 0, epoch: 0, wals: {}, isCopying: true })
+  }
+
+  /** Why this node may take over; undefined when it may not. */
+  #findReason(row: ClusterRow): FailoverReason | undefined {
+    const { node, takeoverSeconds } = this.#config
+    const nowMs = systemClock.monotonicMs()
+    const life = `${row.epoch} ${row.seq} ${row.at}`
+    if (life !== this.#life) {
+      this.#life = life
+      this.#aliveAtMs = nowMs
+    }
+    const isSilent = nowMs - this.#aliveAtMs >= seconds(takeoverSeconds)
+    // The lock on the directory shows that the process which led from here is gone.
+    if (!row.released) return row.leader === node || isSilent ? 'silence' : undefined
+    const isMeant = row.stepDown ? (row.wanted === '' ? row.leader !== node : row.wanted === node) : true
+    return isMeant || isSilent ? (row.stepDown ? 'step_down' : 'stop') : undefined
+  }
+
+  async #report(state: NodeReport['state']): Promise<void> {
+    const nowMs = systemClock.monotonicMs()
+    if (nowMs - this.#reportedAtMs < REPORT_MS) return
+    this.#reportedAtMs = nowMs
+    await this.#follower?.save()
+    await this.#log.report(this.describe('standby', state))
+  }
+
+  /** Another directory with this name would be taken for this one. */
+  async #requireOwnName(): Promise<void> {
+    if (await this.#log.report(this.describe('standby', this.#follower ? 'following' : 'copying'))) return
+    throw new ConfigError(
+      `Another node is named ${this.#config.node}; give each its own TASSIS_NODE. If this node replaces that one, start it 15 s after the other has stopped.`,
+    )
+  }
+
+  /** Where LISTEN is not possible, as behind some poolers, polling is enough. */
+  async #listen(): Promise<void> {
+    if (this.#isListening) return
+    this.#isListening = true
+    await this.#log.postgres.listen(CHANNEL, () => this.#wake.resolve()).catch(() => undefined)
+  }
+
+  async #waitFor(error: PostgresUnreachableError): Promise<void> {
+    const nowMs = systemClock.monotonicMs()
+    // Nobody knows whether the leader was silent meanwhile.
+    this.#life = ''
+    this.#isListening = false
+    this.#server.showUnreachable(error.message)
+    if (nowMs - this.#loggedAtMs >= LOG_INTERVAL_MS) this.#text.error({ reason: error.message }, 'waiting for PostgreSQL')
+    this.#loggedAtMs = nowMs
+    await this.#pause(RETRY_MS)
+  }
+
+  async #pause(delayMs: number): Promise<void> {
+    await Promise.race([systemClock.sleep(delayMs), this.#wake.promise])
+    if (!this.#ending.aborted) this.#wake = Promise.withResolvers<void>()
+  }
+}

@@ -1,0 +1,84 @@
+/**
+ * @module Worker that copies the data directory of the leader into PostgreSQL, while the service goes on. Deletion of
+ * content is held off meanwhile, as for a backup.
+ */
+import { rmSync } from 'node:fs'
+import { open } from 'node:fs/promises'
+import { join } from 'node:path'
+import { holdDeletion } from '#features/core/content-gc/deletion-hold.ts'
+import { listBlobFiles, listNames, STORES } from '#platform/content/files.ts'
+import { systemCodeOf } from '#platform/errors.ts'
+import { answerRequest } from '#platform/process/worker-answer.ts'
+import { checksum, ROW_BYTES } from '#platform/replication/entries.ts'
+import { Postgres } from '#platform/replication/postgres.ts'
+import { listDatabases } from '#platform/replication/recover.ts'
+import { systemClock } from '#platform/time/clock.ts'
+import { copyDatabase } from '../backup/files.ts'
+import { PART_LIMIT_MS } from './snapshot.ts'
+
+export interface SnapshotJob {
+  readonly dataDir: string
+  readonly url: string
+  /** Of the row in `tassis_snapshots`. */
+  readonly id: number
+}
+
+const SMALL_FILES = ['instance.json', ...STORES.map((store) => `${store}.ids`)]
+
+answerRequest(async (job: SnapshotJob): Promise<null> => {
+  const { dataDir } = job
+  const hold = holdDeletion(dataDir, systemClock)
+  const upload = new Upload(job)
+  const staging = join(dataDir, 'replica-staging')
+  try {
+    // The main database first, so that all content to which its rows refer is there.
+    for (const file of listDatabases(dataDir)) {
+      rmSync(staging, { recursive: true, force: true })
+      await copyDatabase(join(dataDir, file), join(staging, 'copy.db'))
+      await upload.add(file, join(staging, 'copy.db'))
+    }
+    for (const store of STORES) for (const file of listBlobFiles(dataDir, store)) await upload.add(file, join(dataDir, file))
+    const certificates = listNames(join(dataDir, 'certificates')).map((name) => `certificates/${name}`)
+    for (const file of [...SMALL_FILES, ...certificates]) await upload.add(file, join(dataDir, file))
+    return null
+  } finally {
+    rmSync(staging, { recursive: true, force: true })
+    hold.release()
+    await upload.close()
+  }
+})
+
+class Upload {
+  readonly #id: number
+  readonly #postgres: Postgres
+  #part = 0
+
+  constructor({ id, url }: SnapshotJob) {
+    this.#id = id
+    this.#postgres = new Postgres(url)
+  }
+
+  /** Stores a file in parts, each compressed. A file that does not exist, or no longer, is left out. */
+  async add(file: string, path: string): Promise<void> {
+    try {
+      await using source = await open(path, 'r')
+      for (let offset = 0; ; offset += ROW_BYTES) {
+        const { buffer, bytesRead } = await source.read(Buffer.allocUnsafe(ROW_BYTES), 0, ROW_BYTES, offset)
+        if (bytesRead === 0 && offset > 0) return
+        const data = Bun.zstdCompressSync(buffer.subarray(0, bytesRead), { level: 1 })
+        await this.#postgres.query(
+          'INSERT INTO tassis_snapshot_parts (snapshot, part, path, crc, data) VALUES ($1, $2, $3, $4, $5)',
+          [this.#id, ++this.#part, file, checksum(data), data],
+          PART_LIMIT_MS,
+        )
+        if (bytesRead < ROW_BYTES) return
+      }
+    } catch (error) {
+      if (systemCodeOf(error) !== 'ENOENT') throw error
+    }
+  }
+
+  close(): Promise<void> {
+    return this.#postgres.close()
+  }
+}

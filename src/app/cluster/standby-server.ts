@@ -1,0 +1,77 @@
+/** @module What a node answers by HTTP while it does not lead: that it is alive, and who leads. */
+import { AppError } from '#platform/errors.ts'
+import { toErrorResponse } from '#platform/http/error-response.ts'
+import { formatUuid, newUuid } from '#platform/ids.ts'
+import type { Follower } from '#platform/replication/follower.ts'
+import type { ClusterRow } from '#platform/replication/log.ts'
+import type { Config } from '#platform/settings/config.ts'
+import { parseHostPort } from '#platform/settings/setting-kinds.ts'
+
+const RETRY_AFTER_SECONDS = 5
+
+export class StandbyServer {
+  readonly #servers: Bun.Server<undefined>[] = []
+  readonly #node: string
+  #reason = 'it is starting'
+  #row: ClusterRow | undefined
+  #applied: number | undefined
+
+  constructor({ httpAddr, metricsAddr, node }: Config) {
+    this.#node = node
+    this.#listen(httpAddr, (path) => (path === '/healthz' ? Response.json({ status: 'ok' }) : this.#refuse(path)))
+    this.#listen(metricsAddr, (path) =>
+      path === '/metrics'
+        ? new Response(this.#formatMetrics(), { headers: { 'content-type': 'text/plain; version=0.0.4' } })
+        : new Response('Not found: the metrics are at /metrics.\n', { status: 404 }),
+    )
+  }
+
+  show(row: ClusterRow, follower: Follower | undefined): void {
+    this.#row = row
+    this.#applied = follower?.applied
+    const leader = row.released || row.leader === '' ? 'no node leads' : `${row.leader} leads`
+    this.#reason = follower ? leader : `${leader}, and this node still copies its data`
+  }
+
+  showUnreachable(reason: string): void {
+    this.#reason = `it cannot reach the log (${reason.replace(/[.]$/, '')})`
+  }
+
+  async stop(): Promise<void> {
+    await Promise.all(this.#servers.map((server) => server.stop(true)))
+  }
+
+  #listen(addr: string, respond: (path: string) => Response): void {
+    const address = parseHostPort(addr)
+    if (!address || address.port === 0) return
+    try {
+      const fetch = (request: Request) => respond(new URL(request.url).pathname)
+      this.#servers.push(Bun.serve({ hostname: address.host, port: address.port, development: false, fetch }))
+    } catch {
+      // The service reports an address in use when it listens at the address itself.
+    }
+  }
+
+  #refuse(path: string): Response {
+    const code = path === '/readyz' ? 'not_ready' : 'not_leader'
+    const error = new AppError(503, code, `The node ${this.#node} does not lead: ${this.#reason}.`, {
+      details: [{ field: 'cluster', message: this.#reason }],
+      retryAfterSeconds: RETRY_AFTER_SECONDS,
+    })
+    return toErrorResponse(error, formatUuid(newUuid()))
+  }
+
+  #formatMetrics(): string {
+    const { epoch = 0, seq = 0 } = this.#row ?? {}
+    const values = {
+      tassis_ready: 0,
+      tassis_cluster_leader: 0,
+      tassis_cluster_epoch: epoch,
+      tassis_cluster_sequence: seq,
+      tassis_cluster_rows_behind: seq - (this.#applied ?? 0),
+    }
+    return Object.entries(values)
+      .map(([name, value]) => `# TYPE ${name} gauge\n${name} ${value}\n`)
+      .join('')
+  }
+}

@@ -1,0 +1,33 @@
+/**
+ * @module What a second place for commits has to do, so that they count as durable only when they are there too
+ * (`platform/replication`).
+ */
+
+/** The second place of one database. */
+export interface WalReplica {
+  /**
+   * Stores what commits have added to the write-ahead log. Resolves once everything up to now is stored; rejects with an
+   * AppError when nothing can be stored any more and the process is about to end.
+   */
+  store(): Promise<void>
+  /** Whether everything is stored. */
+  readonly isStored: boolean
+  /** Records pages of the file whose unused middle was zeroed while the write-ahead log was empty. */
+  scrubbed(pages: readonly number[]): void
+  /** Call it after the database was closed. */
+  close(): void
+}
+
+/** The second place of the files of a data directory. Paths are absolute; changes are stored in the order of the calls. */
+export interface Replica {
+  /** Whether the directory was known to be at the end of what is stored there when it was opened. */
+  readonly isEstablished: boolean
+  /** @param path of a database that is open */
+  openWal(path: string): WalReplica
+  /** Resolves once a finished file is stored. */
+  addFile(path: string): Promise<void>
+  /** Stores the new content of a small file before any later commit. */
+  replaceFile(path: string, content: string): void
+  /** Removes files or folders before any later commit. */
+  removeFiles(paths: readonly string[]): void
+}

@@ -1,0 +1,123 @@
+/**
+ * @module Writes the entries of the log into the files of a standby, in the order of the log. Opens no database with
+ * SQLite: pages go to their places in the file, so that the directory of a standby is what a checkpoint would have left
+ * at the leader. A standby that is killed in the middle of a group applies the group again.
+ */
+import { closeSync, existsSync, fdatasync, fdatasyncSync, fstatSync, ftruncateSync, mkdirSync, openSync, renameSync, rmSync, writeSync } from 'node:fs'
+import { dirname, join } from 'node:path'
+import { promisify } from 'node:util'
+import { syncFolder } from '#platform/content/synced-files.ts'
+import { zeroPages } from '#platform/db/scrub.ts'
+import { replaceFileSync } from '#platform/disk/replace-file.ts'
+import type { Entry } from './entries.ts'
+
+const sync = promisify(fdatasync)
+
+export class Applier {
+  readonly #dataDir: string
+  /** Databases that are open, by path. */
+  readonly #databases = new Map<string, number>()
+  readonly #changed = new Set<string>()
+  readonly #changedFolders = new Set<string>()
+
+  constructor(dataDir: string) {
+    this.#dataDir = dataDir
+  }
+
+  apply(entry: Entry): void {
+    switch (entry.kind) {
+      case 'pages':
+        return this.#writePages(entry)
+      case 'scrub':
+        this.#changed.add(entry.file)
+        return zeroPages(this.#open(entry.file), entry.pages)
+      case 'file':
+        mkdirSync(dirname(this.#toPath(entry.file)), { recursive: true, mode: 0o700 })
+        return replaceFileSync(this.#toPath(entry.file), Buffer.from(entry.bytes).toString())
+      case 'part':
+        return this.#writePart(entry)
+      case 'remove':
+        for (const file of entry.files) this.#remove(file)
+    }
+  }
+
+  /** Resolves when everything applied so far is on disk. */
+  async sync(): Promise<void> {
+    const files = [...this.#changed]
+    const folders = [...this.#changedFolders]
+    this.#changed.clear()
+    this.#changedFolders.clear()
+    for (const file of files) {
+      const fd = this.#databases.get(file)
+      if (fd !== undefined) await sync(fd)
+    }
+    for (const folder of folders) if (existsSync(folder)) await syncFolder(folder)
+  }
+
+  close(): void {
+    for (const fd of this.#databases.values()) closeSync(fd)
+    this.#databases.clear()
+  }
+
+  #toPath(file: string): string {
+    return join(this.#dataDir, file)
+  }
+
+  #open(file: string): number {
+    let fd = this.#databases.get(file)
+    if (fd === undefined) {
+      const path = this.#toPath(file)
+      mkdirSync(dirname(path), { recursive: true, mode: 0o700 })
+      fd = openOrCreate(path)
+      this.#changedFolders.add(dirname(path))
+      this.#databases.set(file, fd)
+    }
+    return fd
+  }
+
+  #writePages({ file, pageBytes, databasePages, pages, bytes }: Entry & { kind: 'pages' }): void {
+    const fd = this.#open(file)
+    for (const [index, page] of pages.entries())
+      // A later commit of the same group may have made the database smaller.
+      if (page <= databasePages) writeAll(fd, bytes.subarray(index * pageBytes, (index + 1) * pageBytes), (page - 1) * pageBytes)
+    if (fstatSync(fd).size > databasePages * pageBytes) ftruncateSync(fd, databasePages * pageBytes)
+    this.#changed.add(file)
+  }
+
+  #writePart({ file, offset, isLast, bytes }: Entry & { kind: 'part' }): void {
+    const path = this.#toPath(file)
+    mkdirSync(dirname(path), { recursive: true, mode: 0o700 })
+    const fd = openSync(`${path}.replica.tmp`, offset === 0 ? 'w' : 'r+', 0o600)
+    try {
+      writeAll(fd, bytes, offset)
+      if (isLast) fdatasyncSync(fd)
+    } finally {
+      closeSync(fd)
+    }
+    if (!isLast) return
+    renameSync(`${path}.replica.tmp`, path)
+    this.#changedFolders.add(dirname(path))
+  }
+
+  #remove(file: string): void {
+    const fd = this.#databases.get(file)
+    if (fd !== undefined) closeSync(fd)
+    this.#databases.delete(file)
+    this.#changed.delete(file)
+    rmSync(this.#toPath(file), { recursive: true, force: true })
+    this.#changedFolders.add(dirname(this.#toPath(file)))
+  }
+}
+
+function openOrCreate(path: string): number {
+  try {
+    return openSync(path, 'r+')
+  } catch {
+    return openSync(path, 'wx+', 0o600)
+  }
+}
+
+function writeAll(fd: number, bytes: Uint8Array, offset: number): void {
+  for (let written = 0; written < bytes.length; )
+    written += writeSync(fd, bytes, written, bytes.length - written, offset + written)
+}

@@ -1,0 +1,117 @@
+/**
+ * @module A standby's end of the log: applies row after row to the files of its directory, and records about once a
+ * second up to where they are on disk.
+ */
+import { ConfigError } from '#platform/settings/config.ts'
+import { Applier } from './applier.ts'
+import { checksum, type Entry, unpackEntries, type WalPosition } from './entries.ts'
+import type { LogRow, ReplicationLog } from './log.ts'
+import { type Position, writePosition } from './position.ts'
+import { cutWals } from './recover.ts'
+
+/** The log no longer has the rows that this directory needs. */
+export class TooFarBehindError extends Error {}
+
+export class Follower {
+  readonly #log: ReplicationLog
+  readonly #dataDir: string
+  readonly #applier: Applier
+  #position: Position
+  #applied: number
+
+  constructor(log: ReplicationLog, dataDir: string, position: Position) {
+    this.#log = log
+    this.#dataDir = dataDir
+    this.#applier = new Applier(dataDir)
+    this.#position = position
+    this.#applied = position.seq
+  }
+
+  /** Number of the last row that is in the files. */
+  get applied(): number {
+    return this.#applied
+  }
+
+  /** Number of the last row that is on disk. */
+  get saved(): number {
+    return this.#position.seq
+  }
+
+  get position(): Position {
+    return this.#position
+  }
+
+  /**
+   * Removes what this directory has and the log has not, if it led before. Throws TooFarBehindError when the log cannot
+   * tell any more.
+   */
+  async recover(): Promise<void> {
+    const { epoch, wals, seq } = this.#position
+    if (epoch === 0) return
+    const ends = new Map<string, WalPosition>(Object.entries(wals))
+    for (let after = seq; ; ) {
+      const rows = await this.#read(after)
+      for (const row of rows)
+        if (row.epoch === epoch)
+          for (const entry of unpack(row)) if (entry.kind === 'pages') ends.set(entry.file, entry.wal)
+      if (rows.length === 0) break
+      after = rows.at(-1)?.seq ?? after
+    }
+    await cutWals(this.#dataDir, ends)
+    this.#save({ ...this.#position, epoch: 0, wals: {} })
+  }
+
+  /** Applies what the log has, up to the end of its last whole group. Throws TooFarBehindError. @returns number of rows */
+  async catchUp(): Promise<number> {
+    const before = this.#applied
+    for (;;) {
+      const rows = await this.#read(this.#applied)
+      for (const row of rows) {
+        for (const entry of unpack(row)) this.#applier.apply(entry)
+        this.#applied = row.seq
+      }
+      if (rows.length === 0) return this.#applied - before
+    }
+  }
+
+  /** Records how far the files on disk are. */
+  async save(): Promise<void> {
+    if (this.#applied === this.#position.seq) return
+    const seq = this.#applied
+    await this.#applier.sync()
+    this.#save({ ...this.#position, seq })
+  }
+
+  /** Records that this directory leads from here on, and closes its files. */
+  async lead(epoch: number): Promise<Position> {
+    await this.#applier.sync()
+    this.close()
+    this.#save({ ...this.#position, seq: this.#applied, epoch, wals: {} })
+    return this.#position
+  }
+
+  close(): void {
+    this.#applier.close()
+  }
+
+  #save(position: Position): void {
+    writePosition(this.#dataDir, position)
+    this.#position = position
+  }
+
+  async #read(after: number): Promise<LogRow[]> {
+    const rows = await this.#log.read(after)
+    const [first] = rows
+    if (first ? first.seq !== after + 1 : await this.#log.isTrimmedBehind(after))
+      throw new TooFarBehindError(`the log no longer has row ${after + 1}`)
+    return rows
+  }
+}
+
+function unpack({ seq, crc, data }: LogRow): Entry[] {
+  if (checksum(data) !== crc)
+    throw new ConfigError(
+      `Row ${seq} of the log in PostgreSQL is not as it was written: its disk or memory is defective. Move the data directory of this node away, and it copies all data from the leader.`,
+    )
+  return unpackEntries(data)
+}

@@ -1,0 +1,121 @@
+/**
+ * @module The replica of a node that leads: puts commits and files of its data directory into the log, and records about
+ * once a second up to where the directory itself has them on disk.
+ */
+import { closeSync, openSync, readSync } from 'node:fs'
+import { relative, sep } from 'node:path'
+import type { Replica, WalReplica } from '../db/replica.ts'
+import { type Entry, isReplicatedPath, ROW_BYTES, type WalPosition } from './entries.ts'
+import { type Position, writePosition } from './position.ts'
+import { WalTail } from './wal-tail.ts'
+import type { LogWriter } from './writer.ts'
+
+const NO_BYTES = new Uint8Array(0)
+
+export class Leader implements Replica {
+  readonly writer: LogWriter
+  readonly isEstablished: boolean
+  readonly #dataDir: string
+  readonly #tails = new Map<string, { readonly tail: WalTail; stored: WalPosition }>()
+  #position: Position
+
+  /** @param position of the directory when it became the leader's; its databases have no write-ahead logs */
+  constructor(dataDir: string, position: Position, writer: LogWriter) {
+    this.#dataDir = dataDir
+    this.#position = position
+    this.isEstablished = position.seq > 0
+    this.writer = writer
+  }
+
+  openWal(path: string): WalReplica {
+    const file = this.#toFile(path)
+    const tail = new WalTail(path, file)
+    const known = { tail, stored: tail.position }
+    this.#tails.set(file, known)
+    let last: Promise<void> = Promise.resolve()
+    let waiting = 0
+    return {
+      store: () => {
+        const entries = tail.read()
+        if (entries.length === 0) return last
+        waiting++
+        const end = tail.position
+        last = this.writer.add(entries, () => {
+          waiting--
+          known.stored = end
+        })
+        // Whoever waits for it meets the failure.
+        last.catch(() => undefined)
+        return last
+      },
+      get isStored() {
+        return waiting === 0 && !tail.hasMore
+      },
+      scrubbed: (pages) => this.#add({ kind: 'scrub', file, pages, bytes: NO_BYTES }),
+      close: () => {
+        this.#tails.delete(file)
+        tail.close()
+      },
+    }
+  }
+
+  async addFile(path: string): Promise<void> {
+    const file = this.#toFile(path)
+    const fd = openSync(path, 'r')
+    try {
+      for (let offset = 0, isLast = false; !isLast; offset += ROW_BYTES) {
+        const part = Buffer.allocUnsafe(ROW_BYTES)
+        const read = readSync(fd, part, 0, ROW_BYTES, offset)
+        isLast = read < ROW_BYTES
+        await this.writer.add([{ kind: 'part', file, offset, isLast, bytes: part.subarray(0, read) }])
+      }
+    } finally {
+      closeSync(fd)
+    }
+  }
+
+  replaceFile(path: string, content: string): void {
+    this.#add({ kind: 'file', file: this.#toFile(path), bytes: Buffer.from(content) })
+  }
+
+  removeFiles(paths: readonly string[]): void {
+    const files = paths.map((path) => this.#toFile(path))
+    if (files.length > 0) this.#add({ kind: 'remove', files, bytes: NO_BYTES })
+  }
+
+  /** Records on disk up to where this directory has the log. */
+  async savePosition(): Promise<void> {
+    const seq = this.writer.storedSeq
+    if (seq === this.#position.seq) return
+    const tails = [...this.#tails]
+    const wals = Object.fromEntries(tails.map(([file, { stored }]) => [file, stored]))
+    for (const [, { tail }] of tails) await tail.sync()
+    this.#save({ ...this.#position, seq, wals })
+  }
+
+  /** Records that the directory is at the end of the log, after everything was stored and closed. */
+  settle(): void {
+    this.#save({ ...this.#position, seq: this.writer.storedSeq, epoch: 0, wals: {} })
+  }
+
+  /** What the directory has on its disk. */
+  get savedSeq(): number {
+    return this.#position.seq
+  }
+
+  #save(position: Position): void {
+    writePosition(this.#dataDir, position)
+    this.#position = position
+  }
+
+  #add(entry: Entry): void {
+    // A failure ends the process.
+    this.writer.add([entry]).catch(() => undefined)
+  }
+
+  #toFile(path: string): string {
+    const file = relative(this.#dataDir, path).split(sep).join('/')
+    if (!isReplicatedPath(file)) throw new Error(`${file} is not a file of the log`)
+    return file
+  }
+}

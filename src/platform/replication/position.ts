@@ -1,0 +1,46 @@
+/**
+ * @module The file `replica.json` in the data directory of a node: to which cluster it belongs and up to where its files
+ * are those of the log. It is behind by about a second, never ahead. A directory that was led from here also says where
+ * its write-ahead logs ended then: what a crash left behind that place is in no log and is cut off (`recover.ts`).
+ */
+import { readFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { replaceFileSync } from '#platform/disk/replace-file.ts'
+import { systemCodeOf } from '#platform/errors.ts'
+import { ConfigError } from '#platform/settings/config.ts'
+import type { WalPosition } from './entries.ts'
+
+export interface Position {
+  /** Id of the cluster, a UUID. */
+  readonly cluster: string
+  /** Id of this directory, a UUID. */
+  readonly directory: string
+  /** All rows of the log up to this one are in the files, and on disk. */
+  readonly seq: number
+  /** The epoch in which this node leads or led; 0: it follows, and its databases have no write-ahead logs. */
+  readonly epoch: number
+  /** Of a node that leads or led: the end of each write-ahead log at `seq`. */
+  readonly wals: Readonly<Record<string, WalPosition>>
+  /** A snapshot is being copied here, so the files are incomplete. */
+  readonly isCopying?: boolean
+}
+
+const toPath = (dataDir: string): string => join(dataDir, 'replica.json')
+
+/** Undefined for a directory of no cluster. */
+export function readPosition(dataDir: string): Position | undefined {
+  try {
+    return JSON.parse(readFileSync(toPath(dataDir), 'utf8')) as Position
+  } catch (error) {
+    if (systemCodeOf(error) === 'ENOENT') return undefined
+    if (error instanceof SyntaxError)
+      throw new ConfigError(
+        `${toPath(dataDir)} is damaged; move the directory away, and the node copies all data from the leader.`,
+      )
+    throw error
+  }
+}
+
+/** On disk when it returns. */
+export const writePosition = (dataDir: string, position: Position): void =>
+  replaceFileSync(toPath(dataDir), `${JSON.stringify(position)}\n`)

@@ -1,0 +1,128 @@
+/**
+ * @module The connection of a node to PostgreSQL. Of several hosts it uses the first that accepts writes, so that it
+ * follows a failover of PostgreSQL itself. A statement that fails or is not answered in time closes the connection: only
+ * a new one can tell what became of it.
+ */
+import { SQL } from 'bun'
+import { ConfigError } from '#platform/settings/config.ts'
+import { limitTime, systemClock } from '#platform/time/clock.ts'
+import { seconds } from '../units.ts'
+import { type PostgresHost, parsePostgresUrl, usesTls } from './postgres-url.ts'
+
+/** PostgreSQL did not answer, or could not do it now. */
+export class PostgresUnreachableError extends Error {}
+
+const CONNECT_SECONDS = 2
+const ANSWER_MS = seconds(4)
+
+/** SQLSTATE classes and codes that only an operator can mend. */
+const PERMANENT = /^(?:28|3D|3F|42|22|23)/
+/** What the server says while it starts, stops, is full or is only a standby. */
+const HINTS: readonly (readonly [RegExp, string])[] = [
+  [/^28/, 'correct user, password and pg_hba.conf'],
+  [/^3D/, 'create the database, or correct its name'],
+  [/^42501/, 'the role must own its schema, or be granted CREATE and USAGE on it'],
+  [/^53100/, 'its disk is full: free space there'],
+  [/^53300/, 'it has no connection left: raise max_connections'],
+]
+
+export class Postgres {
+  readonly #hosts: readonly PostgresHost[]
+  #sql: SQL | undefined
+  #opening: Promise<SQL> | undefined
+  #host: PostgresHost | undefined
+
+  /** @throws ConfigError for a URL that is none, or that would send mail in clear */
+  constructor(url: string) {
+    const hosts = parsePostgresUrl(url)
+    if (!hosts) throw new ConfigError('TASSIS_REPLICATE must be postgres://user:password@host:5432/database.')
+    if (hosts.some(({ isLoopback }) => !isLoopback) && !usesTls(url))
+      throw new ConfigError(
+        'TASSIS_REPLICATE names a host on the network without TLS, so passwords and mail would cross it in clear; add ?sslmode=require, or better verify-full.',
+      )
+    this.#hosts = hosts
+  }
+
+  /** The host that is used or was tried last, for messages. */
+  get host(): string {
+    return this.#host?.name ?? this.#hosts.map(({ name }) => name).join(' and ')
+  }
+
+  /**
+   * Runs one statement and resolves with its rows.
+   * @throws PostgresUnreachableError when it is unknown whether it ran, or it may be tried again; ConfigError when an
+   * operator has to change something
+   */
+  async query<Row>(statement: string, values: readonly unknown[] = [], limitMs = ANSWER_MS): Promise<Row[]> {
+    return this.use((sql) => sql.unsafe<Row[]>(statement, values as unknown[]), limitMs)
+  }
+
+  /** The same for several statements, in one transaction. */
+  transaction(statements: readonly string[]): Promise<void> {
+    return this.use((sql) =>
+      sql.begin(async (tx) => {
+        for (const statement of statements) await tx.unsafe(statement)
+      }),
+    )
+  }
+
+  /** Calls `run` with each notification of the channel, and after each connection, until the connection is closed. */
+  listen(channel: string, run: () => void): Promise<unknown> {
+    return this.use((sql) => sql.listen(channel, run, run))
+  }
+
+  async use<T>(run: (sql: SQL) => Promise<T>, limitMs = ANSWER_MS): Promise<T> {
+    const work = this.#open().then(run)
+    try {
+      return await limitTime(systemClock, limitMs, work, () => new Error(`no answer in ${limitMs / 1000} s`))
+    } catch (error) {
+      // What still waits ends with the connection.
+      work.catch(() => undefined)
+      void this.close()
+      throw this.#explain(error)
+    }
+  }
+
+  async close(): Promise<void> {
+    const sql = this.#sql
+    this.#sql = undefined
+    this.#opening = undefined
+    await sql?.close({ timeout: 0 }).catch(() => undefined)
+  }
+
+  #open(): Promise<SQL> {
+    this.#opening ??= this.#connect()
+    return this.#opening
+  }
+
+  async #connect(): Promise<SQL> {
+    let failure: unknown
+    for (const host of this.#hosts) {
+      this.#host = host
+      const sql = new SQL(host.url, { max: 1, idleTimeout: 0, connectionTimeout: CONNECT_SECONDS })
+      try {
+        const [row] = await sql<{ standby: boolean }[]>`SELECT pg_is_in_recovery() AS standby`
+        if (row?.standby === false) {
+          this.#sql = sql
+          return sql
+        }
+        failure ??= new Error('is a standby of PostgreSQL, which accepts no writes')
+      } catch (error) {
+        failure = error
+      }
+      await sql.close({ timeout: 0 }).catch(() => undefined)
+    }
+    throw failure
+  }
+
+  #explain(error: unknown): Error {
+    if (error instanceof ConfigError || error instanceof PostgresUnreachableError) return error
+    const state = error instanceof Error && 'errno' in error ? String(error.errno) : ''
+    const text = error instanceof Error ? error.message : String(error)
+    const [, hint] = HINTS.find(([pattern]) => pattern.test(state)) ?? []
+    const sentence = `PostgreSQL at ${this.host}: ${text}${hint === undefined ? '' : `; ${hint}`}`
+    return PERMANENT.test(state)
+      ? new ConfigError(`${sentence}.`)
+      : new PostgresUnreachableError(sentence, { cause: error })
+  }
+}
