@@ -11,6 +11,7 @@ import { createImportBenchmark } from './imports.ts'
 import { createListBenchmark } from './lists.ts'
 import { createPeerBenchmarks } from './peers.ts'
 import { createReceivingBenchmark } from './receiving.ts'
+import { createReplicationBenchmark } from './replication.ts'
 import { createSearchBenchmark } from './search.ts'
 import { type SoakOptions, soak } from './soak.ts'
 import { storeEmails } from './stored-emails.ts'
@@ -38,6 +39,14 @@ withMeasuring<{ stored: readonly number[]; emails: number }>(
       stored.map((count) => ({ title: `${count} stored`, fill: storeEmails({ emails: count }) })),
     ),
   ],
+)
+withMeasuring<{ postgres: string; emails: number }>(
+  program
+    .command('replication')
+    .description('sending, alone and in a cluster; drops the tables of a cluster in the database')
+    .requiredOption('--postgres <url>', 'an empty database of PostgreSQL')
+    .option('--emails <n>', 'emails to deliver', parsePositive, 2000),
+  ({ postgres, emails }) => [createReplicationBenchmark(postgres, emails)],
 )
 withMeasuring<{ messages: number }>(
   program

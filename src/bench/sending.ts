@@ -56,17 +56,20 @@ export const createSendingBenchmark = (emails: number, columns: Columns = [{ tit
 /**
  * Measures one run. CPU time is that of the service only: user and system, all threads.
  * @param openBeside opens what loads the service while it delivers
+ * @param settings of the service besides
  */
 export async function runSending(
   dataDir: string,
   key: string,
   emails: number,
   openBeside?: (port: number) => AsyncDisposable,
+  settings: Readonly<Record<string, string>> = {},
 ): Promise<Values> {
   await using receiver = await startReceiver()
   await using service = await startService(dataDir, {
     TASSIS_DNS_SERVERS: `127.0.0.1:${receiver.dnsPort}`,
     TASSIS_SMTP_PORT: String(receiver.smtpPort),
+    ...settings,
   })
   const { pid, port } = service
   const sendAt = new Date(systemClock.now() + days(1)).toISOString()

@@ -10,6 +10,7 @@ import { syncFolder } from '#platform/content/synced-files.ts'
 import { zeroPages } from '#platform/db/scrub.ts'
 import { replaceFileSync } from '#platform/disk/replace-file.ts'
 import type { Entry } from './entries.ts'
+import { FRAME_HEADER_BYTES } from './wal-tail.ts'
 
 const sync = promisify(fdatasync)
 
@@ -75,11 +76,15 @@ export class Applier {
     return fd
   }
 
-  #writePages({ file, pageBytes, databasePages, pages, bytes }: Entry & { kind: 'pages' }): void {
+  #writePages({ file, pageBytes, databasePages, bytes }: Entry & { kind: 'pages' }): void {
     const fd = this.#open(file)
-    for (const [index, page] of pages.entries())
-      // A later commit of the same group may have made the database smaller.
-      if (page <= databasePages) writeAll(fd, bytes.subarray(index * pageBytes, (index + 1) * pageBytes), (page - 1) * pageBytes)
+    const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.length)
+    for (let at = 0; at < bytes.length; at += FRAME_HEADER_BYTES + pageBytes) {
+      const page = view.getUint32(at)
+      const from = at + FRAME_HEADER_BYTES
+      // A later commit of the same entry may have made the database smaller.
+      if (page <= databasePages) writeAll(fd, bytes.subarray(from, from + pageBytes), (page - 1) * pageBytes)
+    }
     if (fstatSync(fd).size > databasePages * pageBytes) ftruncateSync(fd, databasePages * pageBytes)
     this.#changed.add(file)
   }

@@ -1,18 +1,17 @@
 /**
- * @module What a row of the log holds: entries, each a header in JSON and bytes, compressed together. An entry names the
+ * @module What a row of the log holds: entries, each a header in JSON and bytes. An entry names the
  * file that it changes by its path in the data directory. Entries are written again after a crash, so each one may be
  * applied twice.
  */
 
 export type Entry =
-  /** Pages of a database as a commit left them; the bytes are the pages in the order of their numbers. */
+  /** Pages of a database as commits left them; the bytes are frames of a write-ahead log. */
   | {
       readonly kind: 'pages'
       readonly file: string
       readonly pageBytes: number
-      /** Size of the database after the commit, in pages. */
+      /** Size of the database after the last commit, in pages. */
       readonly databasePages: number
-      readonly pages: readonly number[]
       /** Where this ends in the write-ahead log of the leader: its salts in hex, and an offset. */
       readonly wal: WalPosition
       readonly bytes: Uint8Array
@@ -50,23 +49,38 @@ export const ROW_BYTES = 1024 * 1024
 const ZSTD_LEVEL = 1
 const LENGTHS_BYTES = 8
 
-export function packEntries(entries: readonly Entry[]): Buffer {
-  const parts: Uint8Array[] = []
+/** Is used again and again: new memory of this size costs more than what is done with it. */
+let scratch = Buffer.alloc(2 * ROW_BYTES)
+
+export function packEntries(entries: readonly Entry[]): Uint8Array {
+  let end = 0
   for (const { bytes, ...header } of entries) {
     const text = Buffer.from(JSON.stringify(header))
-    const lengths = Buffer.alloc(LENGTHS_BYTES)
-    lengths.writeUInt32LE(text.length, 0)
-    lengths.writeUInt32LE(bytes.length, 4)
-    parts.push(lengths, text, bytes)
+    const next = end + LENGTHS_BYTES + text.length + bytes.length
+    if (next > scratch.length) scratch = Buffer.concat([scratch], next + ROW_BYTES)
+    scratch.writeUInt32LE(text.length, end)
+    scratch.writeUInt32LE(bytes.length, end + 4)
+    scratch.set(text, end + LENGTHS_BYTES)
+    scratch.set(bytes, next - bytes.length)
+    end = next
   }
-  return Bun.zstdCompressSync(Buffer.concat(parts), { level: ZSTD_LEVEL })
+  const packed = scratch.subarray(0, end)
+  return entries.every(isCompressed) ? packed.slice() : Bun.zstdCompressSync(packed, { level: ZSTD_LEVEL })
 }
+
+/** Content stores compress what they hold. */
+const isCompressed = (entry: Entry): boolean =>
+  entry.kind === 'part' || (entry.kind === 'pages' && entry.file !== 'tassis.db')
+
+/** RFC 8878 §3.1.1. Other rows begin with the length of a header, which is shorter. */
+const ZSTD_MAGIC = 0xfd2fb528
 
 export const checksum = (data: Uint8Array): number => Bun.hash.crc32(data)
 
 /** Throws for bytes that are no entries, or name a file that is none of a data directory. */
 export function unpackEntries(data: Uint8Array<ArrayBuffer>): Entry[] {
-  const raw = Buffer.from(Bun.zstdDecompressSync(data))
+  const stored = Buffer.from(data.buffer, data.byteOffset, data.length)
+  const raw = stored.readUInt32LE(0) === ZSTD_MAGIC ? Buffer.from(Bun.zstdDecompressSync(data)) : stored
   const entries: Entry[] = []
   for (let at = 0; at < raw.length; ) {
     const headerEnd = at + LENGTHS_BYTES + raw.readUInt32LE(at)

@@ -6,7 +6,7 @@ import { closeSync, openSync, readSync } from 'node:fs'
 import { relative, sep } from 'node:path'
 import type { Replica, WalReplica } from '../db/replica.ts'
 import { type Entry, isReplicatedPath, ROW_BYTES, type WalPosition } from './entries.ts'
-import { type Position, writePosition } from './position.ts'
+import { type Position, writePosition, writePositionLater } from './position.ts'
 import { WalTail } from './wal-tail.ts'
 import type { LogWriter } from './writer.ts'
 
@@ -90,22 +90,20 @@ export class Leader implements Replica {
     const tails = [...this.#tails]
     const wals = Object.fromEntries(tails.map(([file, { stored }]) => [file, stored]))
     for (const [, { tail }] of tails) await tail.sync()
-    this.#save({ ...this.#position, seq, wals })
+    const position = { ...this.#position, seq, wals }
+    await writePositionLater(this.#dataDir, position)
+    this.#position = position
   }
 
   /** Records that the directory is at the end of the log, after everything was stored and closed. */
   settle(): void {
-    this.#save({ ...this.#position, seq: this.writer.storedSeq, epoch: 0, wals: {} })
+    this.#position = { ...this.#position, seq: this.writer.storedSeq, epoch: 0, wals: {} }
+    writePosition(this.#dataDir, this.#position)
   }
 
   /** What the directory has on its disk. */
   get savedSeq(): number {
     return this.#position.seq
-  }
-
-  #save(position: Position): void {
-    writePosition(this.#dataDir, position)
-    this.#position = position
   }
 
   #add(entry: Entry): void {

@@ -102,19 +102,11 @@ export class ReplicationLog {
 
   /** Appends rows behind `seq`; resolves with false when the log does not end there any more, or another node leads. */
   async append(epoch: number, seq: number, rows: readonly NewRow[]): Promise<boolean> {
-    const values = rows.map((_, index) => {
-      const at = 4 + index * 4
-      return `($${at}::bool, $${at + 1}::text, $${at + 2}::bigint, $${at + 3}::bytea, ${index + 1}::bigint)`
-    })
-    const raised = await this.postgres.query(
-      `WITH head AS (
-         UPDATE tassis_cluster SET seq = $1::bigint + $2::bigint, at = clock_timestamp() WHERE epoch = $3::bigint AND seq = $1::bigint RETURNING 1
-       ), added AS (
-         INSERT INTO tassis_log (seq, epoch, whole, what, crc, data)
-         SELECT $1::bigint + v.n, $3::bigint, v.whole, v.what, v.crc, v.data FROM head, (VALUES ${values.join(', ')}) v (whole, what, crc, data, n)
-       ) SELECT pg_notify('${CHANNEL}', '') FROM head`,
-      [seq, rows.length, epoch, ...rows.flatMap(({ isWhole, what, crc, data }) => [isWhole, what, crc, data])],
-    )
+    const raised = await this.postgres.query(appendSql(rows.length), [
+      seq,
+      epoch,
+      ...rows.flatMap(({ isWhole, what, crc, data }) => [isWhole, what, crc, data]),
+    ])
     return raised.length > 0
   }
 
@@ -227,6 +219,28 @@ export class ReplicationLog {
          (SELECT min(from_seq) FROM tassis_snapshots))`,
     )
   }
+}
+
+const appends = new Map<number, string>()
+
+/** The statement that appends a number of rows. */
+function appendSql(count: number): string {
+  const known = appends.get(count)
+  if (known !== undefined) return known
+  const values = Array.from({ length: count }, (_, index) => {
+    const at = 3 + index * 4
+    return `(${index + 1}, $${at}::bool, $${at + 1}::text, $${at + 2}::bigint, $${at + 3}::bytea)`
+  })
+  const statement = `WITH head AS (
+      UPDATE tassis_cluster SET seq = $1::bigint + ${count}, at = clock_timestamp()
+      WHERE epoch = $2::bigint AND seq = $1::bigint RETURNING 1
+    ), added AS (
+      INSERT INTO tassis_log (seq, epoch, whole, what, crc, data)
+      SELECT $1::bigint + v.n, $2::bigint, v.whole, v.what, v.crc, v.data
+      FROM head, (VALUES ${values.join(', ')}) v (n, whole, what, crc, data)
+    ) SELECT pg_notify('${CHANNEL}', '') FROM head`
+  appends.set(count, statement)
+  return statement
 }
 
 const toCluster = (row: Raw): ClusterRow => ({

@@ -5,6 +5,7 @@
  */
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
+import { writeFileSynced } from '#platform/content/synced-files.ts'
 import { replaceFileSync } from '#platform/disk/replace-file.ts'
 import { systemCodeOf } from '#platform/errors.ts'
 import { ConfigError } from '#platform/settings/config.ts'
@@ -43,4 +44,10 @@ export function readPosition(dataDir: string): Position | undefined {
 
 /** On disk when it returns. */
 export const writePosition = (dataDir: string, position: Position): void =>
-  replaceFileSync(toPath(dataDir), `${JSON.stringify(position)}\n`)
+  replaceFileSync(toPath(dataDir), format(position))
+
+/** The same without blocking the thread. A crash may leave the position before: it is behind then, which does no harm. */
+export const writePositionLater = (dataDir: string, position: Position): Promise<void> =>
+  writeFileSynced(toPath(dataDir), Buffer.from(format(position)))
+
+const format = (position: Position): string => `${JSON.stringify(position)}\n`

@@ -8,7 +8,7 @@ import { promisify } from 'node:util'
 import { type Entry, ROW_BYTES, type WalPosition } from './entries.ts'
 
 const HEADER_BYTES = 32
-const FRAME_HEADER_BYTES = 24
+export const FRAME_HEADER_BYTES = 24
 /** Of the index header, with integers in the byte order of the machine, which is little-endian wherever Bun runs. */
 const INDEX_HEADER_BYTES = 48
 const PAGE_BYTES_AT = 14
@@ -44,10 +44,7 @@ export class WalTail {
     return to > from
   }
 
-  /**
-   * The pages that commits have added, each as the last of them left it, in entries of about ROW_BYTES; empty when there
-   * are none.
-   */
+  /** The pages that commits have added, in entries of about ROW_BYTES; empty when there are none. */
   read(): Entry[] {
     const { from, to, pageBytes, databasePages, salt } = this.#findNew()
     const entries: Entry[] = []
@@ -55,19 +52,8 @@ export class WalTail {
     const stepBytes = frameBytes * Math.max(1, Math.floor(ROW_BYTES / frameBytes))
     for (let at = from; at < to; at += stepBytes) {
       const end = Math.min(at + stepBytes, to)
-      const frames = readAt(this.#wal, Buffer.allocUnsafe(end - at), at)
-      const pages = new Map<number, Uint8Array>()
-      for (let offset = 0; offset < frames.length; offset += frameBytes)
-        pages.set(frames.readUInt32BE(offset), frames.subarray(offset + FRAME_HEADER_BYTES, offset + frameBytes))
-      entries.push({
-        kind: 'pages',
-        file: this.#file,
-        pageBytes,
-        databasePages,
-        pages: [...pages.keys()],
-        wal: { salt, end },
-        bytes: Buffer.concat([...pages.values()]),
-      })
+      const bytes = readAt(this.#wal, Buffer.allocUnsafe(end - at), at)
+      entries.push({ kind: 'pages', file: this.#file, pageBytes, databasePages, wal: { salt, end }, bytes })
     }
     this.#position = { salt, end: to }
     return entries
