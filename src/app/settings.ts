@@ -7,6 +7,7 @@ import { isIP } from 'node:net'
 import { hostname as systemHostname } from 'node:os'
 import { parseRoleRule } from '#features/people/team/single-sign-on/grants.ts'
 import { parseUuid } from '#platform/ids.ts'
+import { parsePostgresUrl } from '#platform/replication/postgres-url.ts'
 import {
   type Config,
   ConfigError,
@@ -15,7 +16,6 @@ import {
   type SettingGroup,
   type SettingReport,
 } from '#platform/settings/config.ts'
-import { parsePostgresUrl } from '#platform/replication/postgres-url.ts'
 import { parseOutboundSource } from '#platform/settings/outbound-source.ts'
 import { parseS3Url } from '#platform/settings/s3-url.ts'
 import {

@@ -36,6 +36,8 @@ export const NOT_HELD = [
   'instance.json',
   'lock',
   'lost+found',
+  'replica-staging',
+  'replica.json',
   'restore-in-progress',
   'submission',
   KEY_FILE,

@@ -16,6 +16,7 @@ import { findBackups } from '../backup/names.ts'
 import { restoreBackup } from '../backup/restore.ts'
 import { readS3Target, S3Backups } from '../backup/s3.ts'
 import { createScheduledJob, runBackup, runConfiguredBackup } from '../backup/scheduled.ts'
+import { requireReadable } from '../cluster/own-data.ts'
 import { loadConfig } from '../settings.ts'
 import { requireData } from './call.ts'
 import type { Command } from './command.ts'
@@ -57,6 +58,7 @@ async function write(path: string | undefined, { withKey = false, keep }: Backup
     throw new UsageError('A backup is a folder; name the folder to write it into, then pack it (docs/backup.md).')
   const { config } = loadConfig()
   requireData(config)
+  requireReadable(config.dataDir)
   const masterKey = withKey ? readKeyText(config) : undefined
   const { dataDir, hostname } = config
   const folder = path === undefined ? createScheduledJob(config).folder : resolve(path)

@@ -18,6 +18,7 @@ import { isoTime, isoTimeOrNull } from '#platform/http/envelope.ts'
 import { formatUuid } from '#platform/ids.ts'
 import { type Config, ConfigError, type LoadedConfig } from '#platform/settings/config.ts'
 import { systemClock } from '#platform/time/clock.ts'
+import { requireReadable } from '../cluster/own-data.ts'
 import { explainCorruption, RESTORE_REMEDY, requireWritable } from '../create.ts'
 import { migrations } from '../migrations.ts'
 import { loadConfig, toSettingRecord } from '../settings.ts'
@@ -32,6 +33,7 @@ import { formatFields, formatPage, formatSize, type JsonOption, joinParagraphs, 
  * of another version.
  */
 export function withSnapshot<T>({ dataDir }: Pick<Config, 'dataDir'>, use: (db: Database) => T): T {
+  requireReadable(dataDir)
   const path = join(dataDir, 'tassis.db')
   const db = explainCorruption(path, RESTORE_REMEDY, () => openSnapshot(dataDir, path))
   try {

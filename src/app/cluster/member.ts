@@ -114,7 +114,8 @@ export class Member {
           await this.#background.trim()
           await this.#snapshots.removeUnused()
         }
-        if (this.#opened) this.#snapshots.makeIfWanted((error) => log.error({ err: error }, 'no snapshot for a new node'))
+        if (this.#opened)
+          this.#snapshots.makeIfWanted((error) => log.error({ err: error }, 'no snapshot for a new node'))
       } catch (error) {
         // The signs of life find out whether it lasts.
         log.warn({ err: error }, 'the housekeeping of the cluster failed; it is tried again')
@@ -132,7 +133,9 @@ export class Member {
   }
 
   async #pause(delayMs: number): Promise<void> {
-    const ended = new Promise<void>((resolve) => this.#ended.signal.addEventListener('abort', () => resolve(), { once: true }))
+    const ended = new Promise<void>((resolve) =>
+      this.#ended.signal.addEventListener('abort', () => resolve(), { once: true }),
+    )
     await Promise.race([systemClock.sleep(delayMs), ended])
   }
 

@@ -294,7 +294,8 @@ class Node {
     this.#life = ''
     this.#isListening = false
     this.#server.showUnreachable(error.message)
-    if (nowMs - this.#loggedAtMs >= LOG_INTERVAL_MS) this.#text.error({ reason: error.message }, 'waiting for PostgreSQL')
+    if (nowMs - this.#loggedAtMs >= LOG_INTERVAL_MS)
+      this.#text.error({ reason: error.message }, 'waiting for PostgreSQL')
     this.#loggedAtMs = nowMs
     await this.#pause(RETRY_MS)
   }

@@ -37,7 +37,8 @@ answerRequest(async (job: SnapshotJob): Promise<null> => {
       await copyDatabase(join(dataDir, file), join(staging, 'copy.db'))
       await upload.add(file, join(staging, 'copy.db'))
     }
-    for (const store of STORES) for (const file of listBlobFiles(dataDir, store)) await upload.add(file, join(dataDir, file))
+    for (const store of STORES)
+      for (const file of listBlobFiles(dataDir, store)) await upload.add(file, join(dataDir, file))
     const certificates = listNames(join(dataDir, 'certificates')).map((name) => `certificates/${name}`)
     for (const file of [...SMALL_FILES, ...certificates]) await upload.add(file, join(dataDir, file))
     return null

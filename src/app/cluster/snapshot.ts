@@ -77,9 +77,10 @@ export class SnapshotMaker {
     await askWorker('snapshot', job, this.#ending.signal)
     // SQLite's copies differ from their databases in the first page; this puts it into the log.
     await this.#touchDatabases()
-    await this.#log.postgres.query('UPDATE tassis_snapshots SET to_seq = (SELECT seq FROM tassis_cluster) WHERE id = $1', [
-      id,
-    ])
+    await this.#log.postgres.query(
+      'UPDATE tassis_snapshots SET to_seq = (SELECT seq FROM tassis_cluster) WHERE id = $1',
+      [id],
+    )
   }
 }
 
@@ -97,7 +98,13 @@ export interface RestoreOptions {
  * Waits for a snapshot of the leader and writes it into the directory. Undefined when there is none yet, or it was removed
  * meanwhile: call it again.
  */
-export async function restoreSnapshot({ log, dataDir, empty, onWait, ending }: RestoreOptions): Promise<Position | undefined> {
+export async function restoreSnapshot({
+  log,
+  dataDir,
+  empty,
+  onWait,
+  ending,
+}: RestoreOptions): Promise<Position | undefined> {
   const [snapshot] = await log.postgres.query<{ id: string; from_seq: string; to_seq: string }>(
     'SELECT id, from_seq, to_seq FROM tassis_snapshots WHERE to_seq IS NOT NULL ORDER BY id DESC LIMIT 1',
   )

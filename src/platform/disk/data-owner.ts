@@ -87,7 +87,7 @@ const LOST_AND_FOUND = 'lost+found'
 
 /** What Tassis opens in a data directory and in its content stores. */
 const OWN_ENTRIES =
-  /^(?:(?:tassis|capture|\d{4}-\d{2})\.db(?:-wal|-shm)?|(?:content|raw-mail)(?:\.ids)?|\d{4}-\d{2}|incoming|(?:backup-)?lock|(?:instance|backup-state)\.json|[a-z]+-tls\.pem|master\.key)$/
+  /^(?:(?:tassis|capture|\d{4}-\d{2})\.db(?:-wal|-shm)?|(?:content|raw-mail)(?:\.ids)?|\d{4}-\d{2}|incoming|(?:backup-)?lock|(?:instance|replica|backup-state)\.json|[a-z]+-tls\.pem|master\.key)$/
 
 /**
  * Throws ConfigError with the command to run when this process may not use an entry of the data directory.

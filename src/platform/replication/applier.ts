@@ -3,7 +3,19 @@
  * SQLite: pages go to their places in the file, so that the directory of a standby is what a checkpoint would have left
  * at the leader. A standby that is killed in the middle of a group applies the group again.
  */
-import { closeSync, existsSync, fdatasync, fdatasyncSync, fstatSync, ftruncateSync, mkdirSync, openSync, renameSync, rmSync, writeSync } from 'node:fs'
+import {
+  closeSync,
+  existsSync,
+  fdatasync,
+  fdatasyncSync,
+  fstatSync,
+  ftruncateSync,
+  mkdirSync,
+  openSync,
+  renameSync,
+  rmSync,
+  writeSync,
+} from 'node:fs'
 import { dirname, join } from 'node:path'
 import { promisify } from 'node:util'
 import { syncFolder } from '#platform/content/synced-files.ts'
@@ -26,19 +38,15 @@ export class Applier {
   }
 
   apply(entry: Entry): void {
-    switch (entry.kind) {
-      case 'pages':
-        return this.#writePages(entry)
-      case 'scrub':
-        this.#changed.add(entry.file)
-        return zeroPages(this.#open(entry.file), entry.pages)
-      case 'file':
-        mkdirSync(dirname(this.#toPath(entry.file)), { recursive: true, mode: 0o700 })
-        return replaceFileSync(this.#toPath(entry.file), Buffer.from(entry.bytes).toString())
-      case 'part':
-        return this.#writePart(entry)
-      case 'remove':
-        for (const file of entry.files) this.#remove(file)
+    if (entry.kind === 'pages') this.#writePages(entry)
+    else if (entry.kind === 'part') this.#writePart(entry)
+    else if (entry.kind === 'remove') for (const file of entry.files) this.#remove(file)
+    else if (entry.kind === 'scrub') {
+      this.#changed.add(entry.file)
+      zeroPages(this.#open(entry.file), entry.pages)
+    } else {
+      mkdirSync(dirname(this.#toPath(entry.file)), { recursive: true, mode: 0o700 })
+      replaceFileSync(this.#toPath(entry.file), Buffer.from(entry.bytes).toString())
     }
   }
 

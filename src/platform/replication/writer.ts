@@ -127,7 +127,8 @@ export class LogWriter {
   /** The next units, of about one row. */
   #take(): Unit[] {
     let count = 0
-    for (let bytes = 0; count < this.#queue.length && bytes < ROW_BYTES; count++) bytes += this.#queue[count]?.bytes ?? 0
+    for (let bytes = 0; count < this.#queue.length && bytes < ROW_BYTES; count++)
+      bytes += this.#queue[count]?.bytes ?? 0
     return this.#queue.splice(0, count)
   }
 

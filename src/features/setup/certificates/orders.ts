@@ -141,7 +141,12 @@ export class CertificateOrders {
     try {
       const session = await this.#openSession(limit)
       await session.logIn()
-      store.writeCertificate(config.dataDir, host, await this.#order(session, host, before, limit), this.#options.app.replica)
+      store.writeCertificate(
+        config.dataDir,
+        host,
+        await this.#order(session, host, before, limit),
+        this.#options.app.replica,
+      )
       const certificate = store.readCertificate(config.dataDir, host)
       if (!certificate) throw new Error(`the certificate of ${host} cannot be read again`)
       this.#certificates.set(host, certificate)
