@@ -41,6 +41,7 @@ import type { Rate } from '#platform/http/rate-limit.ts'
 import { randomBelow } from '#platform/ids.ts'
 import { createLog, type Log } from '#platform/log/log.ts'
 import { readCertificateAuthorities } from '#platform/net/certificate-authorities.ts'
+import { endProcess } from '#platform/process/end.ts'
 import { MemoryBudget } from '#platform/process/memory-budget.ts'
 import { createSignal } from '#platform/process/signal.ts'
 import { TrustedClock } from '#platform/process/trusted-clock.ts'
@@ -170,7 +171,8 @@ export function openApp(config: Config, options: CreateOptions = {}): OpenedApp 
       },
     }
   } catch (error) {
-    for (const database of opened) database.close()
+    // Closing it would write into its file what the replica does not have.
+    if (!options.replica) for (const database of opened) database.close()
     lock.release()
     throw explainDenial(config.dataDir, toCorruptionError(databasePath, RESTORE_REMEDY, error))
   }
@@ -224,7 +226,7 @@ function openStores(
         { err: error },
         'the disk failed to store a commit; stopping the service so that no accepted mail is lost',
       )
-      process.exit(1)
+      endProcess(replica !== undefined)
     },
     onSynced: (writes, durationMs) => metrics.groupCommitted(store, writes, durationMs),
   })

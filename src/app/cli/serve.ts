@@ -4,6 +4,7 @@ import { createSetupLink } from '#features/people/team/setup.ts'
 import { giveToOwner } from '#platform/disk/data-owner.ts'
 import { isoTime } from '#platform/http/envelope.ts'
 import { createLog, type Log } from '#platform/log/log.ts'
+import { endProcess } from '#platform/process/end.ts'
 import type { LoadedConfig } from '#platform/settings/config.ts'
 import { parseHostPort } from '#platform/settings/setting-kinds.ts'
 import { systemClock } from '#platform/time/clock.ts'
@@ -66,12 +67,13 @@ export async function runService(
   loaded: LoadedConfig,
   onStarted: (service: Service) => void | Promise<void>,
 ): Promise<void> {
+  const end = (): never => endProcess(loaded.config.replicate !== '')
   const signalled = Promise.withResolvers<string>()
   let signals = 0
   // The handlers are set before anything starts, so that no signal during the start is lost.
   const starting = new AbortController()
   const onSignal = (signal: string) => {
-    if (++signals > 1) process.exit(1)
+    if (++signals > 1) end()
     signalled.resolve(signal)
     starting.abort()
   }
@@ -83,15 +85,20 @@ export async function runService(
   using _errors = catchUnexpectedErrors((error) => {
     // State in memory can no longer be trusted; state on disk can.
     log.fatal({ err: error }, 'unexpected error: stopping the service')
-    process.exit(1)
+    end()
   })
   const member = config.replicate === '' ? undefined : await joinUnlessEnded(loaded, log, starting.signal)
   if (config.replicate !== '' && !member) return
   const service = await startUnlessEnded(loaded, starting.signal, member).catch(async (error: unknown) => {
-    await member?.leave()
-    throw error
+    if (!member) throw error
+    log.fatal({ err: error }, 'this node cannot start, so that another one has to lead')
+    return undefined
   })
-  if (!service) return member?.leave()
+  if (!service && member) {
+    await member.abandon()
+    end()
+  }
+  if (!service) return
   if (member) {
     member.attach(service.opened)
     member.onStepDown = () => signalled.resolve(STEP_DOWN)

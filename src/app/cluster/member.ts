@@ -9,6 +9,7 @@ import { type NodeReport, ReplicationLog } from '#platform/replication/log.ts'
 import type { Position } from '#platform/replication/position.ts'
 import { Postgres } from '#platform/replication/postgres.ts'
 import { LogWriter } from '#platform/replication/writer.ts'
+import { endProcess } from '#platform/process/end.ts'
 import type { Config } from '#platform/settings/config.ts'
 import { systemClock } from '#platform/time/clock.ts'
 import { seconds } from '#platform/units.ts'
@@ -69,12 +70,19 @@ export class Member {
     return this.#isLost
   }
 
+  /** When the service could not start: lets another node take over. The databases may be open, so the process must be killed. */
+  async abandon(): Promise<void> {
+    this.#ended.abort()
+    if (!this.#isLost) await this.#log.release(this.#options.position.epoch).catch(() => undefined)
+  }
+
   /** After the service has stopped: lets another node take over at once. */
   async leave(): Promise<void> {
     const { log, position } = this.#options
     this.#ended.abort()
     await Promise.all(this.#loops)
     await this.replica.writer.idle()
+    // Some databases may still be open.
     if (this.#isLost) restartProcess()
     this.replica.settle()
     await this.#log.release(position.epoch).catch((error: unknown) => {
@@ -132,11 +140,16 @@ export class Member {
       await committer.writeFromReserve(({ db }) => void db.run('PRAGMA user_version = 1'))
   }
 
+  /** Ends early when this node leaves. */
   async #pause(delayMs: number): Promise<void> {
-    const ended = new Promise<void>((resolve) =>
-      this.#ended.signal.addEventListener('abort', () => resolve(), { once: true }),
-    )
-    await Promise.race([systemClock.sleep(delayMs), ended])
+    const paused = Promise.withResolvers<void>()
+    const timer = systemClock.after(delayMs, paused.resolve)
+    const { signal } = this.#ended
+    const onAbort = () => paused.resolve()
+    signal.addEventListener('abort', onAbort)
+    await paused.promise
+    signal.removeEventListener('abort', onAbort)
+    timer.cancel()
   }
 
   #end(reason: string): void {
@@ -148,8 +161,12 @@ export class Member {
 }
 
 /** Replaces this process by a new one with the same arguments, as after a crash: no file is closed in order. */
-export function restartProcess(): void {
+export function restartProcess(): never {
   const own = Bun.isStandaloneExecutable ? process.argv.slice(2) : [...process.execArgv, ...process.argv.slice(1)]
-  process.execve?.(process.execPath, [process.execPath, ...own], process.env)
-  process.exit(1)
+  try {
+    process.execve?.(process.execPath, [process.execPath, ...own], process.env)
+  } catch {
+    // A supervisor starts it again.
+  }
+  endProcess(true)
 }

@@ -286,6 +286,8 @@ export class Committer {
     // A running checkpoint measures the WAL at its end, so the descriptor must stay open until then.
     await this.#checkpointing
     await this.#storeAll()
+    // The process is about to end. Closing the database would write into its file what the replica may not have.
+    if (this.#broken && this.replica) return
     closeSync(this.#walFd)
     try {
       if (!this.#broken) this.db.run('PRAGMA wal_checkpoint(TRUNCATE)')
@@ -306,7 +308,9 @@ export class Committer {
       while (this.#writersHeld) await this.#writersHeld
       if (this.#exclusiveJobs.length > 0) {
         await this.#runExclusiveJobs()
-        continue
+        // Not back to the start: jobs that each add the next one would keep all writes waiting.
+        while (this.#writersHeld) await this.#writersHeld
+        if (this.#queue.size === 0 || this.#broken) continue
       }
       if (!this.#begin()) {
         // Uses the real clock even in tests, because the lock belongs to another process.

@@ -14,6 +14,11 @@ export class PostgresUnreachableError extends Error {}
 
 const CONNECT_SECONDS = 2
 const ANSWER_MS = seconds(4)
+/**
+ * A commit that waits for a synchronous standby which is gone holds its lock; those that follow must not wait with it, or
+ * they would use up the connections. No statement_timeout: it would end that wait with a success.
+ */
+const SETTINGS = { lock_timeout: 3000 }
 
 /** SQLSTATE classes and codes that only an operator can mend. */
 const PERMANENT = /^(?:28|3D|3F|42|22|23)/
@@ -24,6 +29,7 @@ const HINTS: readonly (readonly [RegExp, string])[] = [
   [/^42501/, 'the role must own its schema, or be granted CREATE and USAGE on it'],
   [/^53100/, 'its disk is full: free space there'],
   [/^53300/, 'it has no connection left: raise max_connections'],
+  [/^55P03/, 'a commit waits there, perhaps for a synchronous standby that is gone'],
 ]
 
 export class Postgres {
@@ -99,7 +105,7 @@ export class Postgres {
     let failure: unknown
     for (const host of this.#hosts) {
       this.#host = host
-      const sql = new SQL(host.url, { max: 1, idleTimeout: 0, connectionTimeout: CONNECT_SECONDS })
+      const sql = new SQL(host.url, { max: 1, idleTimeout: 0, connectionTimeout: CONNECT_SECONDS, connection: SETTINGS })
       try {
         const [row] = await sql<{ standby: boolean }[]>`SELECT pg_is_in_recovery() AS standby`
         if (row?.standby === false) {
