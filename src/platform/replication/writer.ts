@@ -84,9 +84,7 @@ export class LogWriter {
     return new Promise((resolve, reject) => {
       const bytes = entries.reduce((sum, entry) => sum + entry.bytes.length, 0)
       this.#queue.push({ entries, bytes, onStored, resolve, reject })
-      this.#running ??= this.#run().finally(() => {
-        this.#running = undefined
-      })
+      this.#running ??= this.#run()
     })
   }
 
@@ -122,6 +120,8 @@ export class LogWriter {
         for (const { reject } of units) reject(lost)
       }
     }
+    // At once: what is added as soon as the last unit is stored must find nothing that runs.
+    this.#running = undefined
   }
 
   /** The next units, of about one row. */
@@ -136,11 +136,11 @@ export class LogWriter {
     const { epoch } = this.#options
     const next = this.#seq + rows.length
     const untilMs = this.#clock.monotonicMs() + MAX_UNANSWERED_MS
-    for (;;) {
+    for (let isRepeated = false; ; isRepeated = true) {
       try {
         const isAdded = await this.#log.append(epoch, this.#seq, rows)
         // Refused, or the answer to the same append before was lost.
-        if (isAdded || (await this.#isStored(next))) {
+        if (isAdded || (await this.#isStored(next, isRepeated))) {
           this.#confirmedAtMs = this.#clock.monotonicMs()
           this.#seq = next
           return
@@ -153,11 +153,11 @@ export class LogWriter {
     }
   }
 
-  /** Whether the log ends at `next`; throws when it ends neither there nor where this node left it. */
-  async #isStored(next: number): Promise<boolean> {
+  /** Whether a repeated append is in the log already; throws when the log does not end where this node left it. */
+  async #isStored(next: number, isRepeated: boolean): Promise<boolean> {
     const head = await this.#log.confirm(this.#options.epoch)
     if (!head) throw new LostError(await this.#describeOther())
-    if (head.seq === next) return true
+    if (head.seq === next && isRepeated) return true
     if (head.seq === this.#seq) return false
     throw new LostError(
       `the log in PostgreSQL ends at ${head.seq} instead of ${this.#seq}: it was restored from an older state, or lost commits that it had confirmed (see docs/scaling.md)`,
