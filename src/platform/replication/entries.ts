@@ -65,7 +65,7 @@ export function packEntries(entries: readonly Entry[]): Uint8Array {
     end = next
   }
   const packed = scratch.subarray(0, end)
-  return entries.every(isCompressed) ? packed.slice() : Bun.zstdCompressSync(packed, { level: ZSTD_LEVEL })
+  return entries.every(isCompressed) ? new Uint8Array(packed) : Bun.zstdCompressSync(packed, { level: ZSTD_LEVEL })
 }
 
 /** Content stores compress what they hold. */
