@@ -4,12 +4,12 @@
  * state, as after a failed sync, so its process replaces itself and begins anew.
  */
 import type { Log } from '#platform/log/log.ts'
+import { endProcess } from '#platform/process/end.ts'
 import { Leader } from '#platform/replication/leader.ts'
 import { type NodeReport, ReplicationLog } from '#platform/replication/log.ts'
 import type { Position } from '#platform/replication/position.ts'
 import { Postgres } from '#platform/replication/postgres.ts'
 import { LogWriter } from '#platform/replication/writer.ts'
-import { endProcess } from '#platform/process/end.ts'
 import type { Config } from '#platform/settings/config.ts'
 import { systemClock } from '#platform/time/clock.ts'
 import { seconds } from '#platform/units.ts'
@@ -111,7 +111,7 @@ export class Member {
   }
 
   async #keepHouse(): Promise<void> {
-    const { log, report } = this.#options
+    const { log, position, report } = this.#options
     let trimmedAtMs = systemClock.monotonicMs()
     while (!this.#ended.signal.aborted && !this.#isLost) {
       try {
@@ -120,6 +120,7 @@ export class Member {
         if (systemClock.monotonicMs() - trimmedAtMs > TRIM_MS) {
           trimmedAtMs = systemClock.monotonicMs()
           await this.#background.trim()
+          if (this.#opened) await this.#background.nameKey(position.epoch, this.#opened.app.keys.fingerprint())
           await this.#snapshots.removeUnused()
         }
         if (this.#opened)

@@ -6,6 +6,7 @@
 import { existsSync, mkdirSync } from 'node:fs'
 import { join } from 'node:path'
 import { lockDirectory } from '#platform/disk/lock.ts'
+import { isTransientError, toPublicReason } from '#platform/disk/storage-errors.ts'
 import { formatUuid, newUuid } from '#platform/ids.ts'
 import type { Log } from '#platform/log/log.ts'
 import { Follower, TooFarBehindError } from '#platform/replication/follower.ts'
@@ -96,8 +97,10 @@ class Node {
         await this.#pause(POLL_MS)
       } catch (error) {
         if (error instanceof TooFarBehindError) await this.#startOver(error.message)
-        else if (!(error instanceof PostgresUnreachableError)) throw error
-        else await this.#waitFor(error)
+        else if (error instanceof PostgresUnreachableError) await this.#waitFor(error.message)
+        // A full disk, for instance: what was not applied as a whole is applied again.
+        else if (isTransientError(error)) await this.#waitFor(`the disk or system failed: ${toPublicReason(error)}`)
+        else throw error
       }
     }
     await this.#follower?.save()
@@ -288,15 +291,16 @@ class Node {
     await this.#log.postgres.listen(CHANNEL, () => this.#wake.resolve()).catch(() => undefined)
   }
 
-  async #waitFor(error: PostgresUnreachableError): Promise<void> {
+  async #waitFor(reason: string): Promise<void> {
     const nowMs = systemClock.monotonicMs()
     // Nobody knows whether the leader was silent meanwhile.
     this.#life = ''
     this.#isListening = false
-    this.#server.showUnreachable(error.message)
-    if (nowMs - this.#loggedAtMs >= LOG_INTERVAL_MS)
-      this.#text.error({ reason: error.message }, 'waiting for PostgreSQL')
-    this.#loggedAtMs = nowMs
+    this.#server.showProblem(reason)
+    if (nowMs - this.#loggedAtMs >= LOG_INTERVAL_MS) {
+      this.#loggedAtMs = nowMs
+      this.#text.error({ reason }, 'cannot follow the log; trying again')
+    }
     await this.#pause(RETRY_MS)
   }
 

@@ -33,8 +33,8 @@ export class StandbyServer {
     this.#reason = follower ? leader : `${leader}, and this node still copies its data`
   }
 
-  showUnreachable(reason: string): void {
-    this.#reason = `it cannot reach the log (${reason.replace(/[.]$/, '')})`
+  showProblem(reason: string): void {
+    this.#reason = `it cannot follow the log (${reason.replace(/[.]$/, '')})`
   }
 
   async stop(): Promise<void> {

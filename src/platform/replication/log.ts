@@ -211,6 +211,14 @@ export class ReplicationLog {
     return stored.length > 0
   }
 
+  /** Names the master key that the data need now, as it may have been replaced. */
+  async nameKey(epoch: number, fingerprint: string): Promise<void> {
+    await this.postgres.query(
+      'UPDATE tassis_cluster SET key_fingerprint = $2 WHERE epoch = $1 AND key_fingerprint <> $2',
+      [epoch, fingerprint],
+    )
+  }
+
   /** Removes the rows that every node and every snapshot has. */
   async trim(): Promise<void> {
     await this.postgres.query(

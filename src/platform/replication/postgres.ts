@@ -105,7 +105,12 @@ export class Postgres {
     let failure: unknown
     for (const host of this.#hosts) {
       this.#host = host
-      const sql = new SQL(host.url, { max: 1, idleTimeout: 0, connectionTimeout: CONNECT_SECONDS, connection: SETTINGS })
+      const sql = new SQL(host.url, {
+        max: 1,
+        idleTimeout: 0,
+        connectionTimeout: CONNECT_SECONDS,
+        connection: SETTINGS,
+      })
       try {
         const [row] = await sql<{ standby: boolean }[]>`SELECT pg_is_in_recovery() AS standby`
         if (row?.standby === false) {
