@@ -165,7 +165,7 @@ export class Member {
 export function restartProcess(): never {
   const own = Bun.isStandaloneExecutable ? process.argv.slice(2) : [...process.execArgv, ...process.argv.slice(1)]
   try {
-    process.execve?.(process.execPath, [process.execPath, ...own], process.env)
+    process.execve?.(process.execPath, [process.execPath, ...own])
   } catch {
     // A supervisor starts it again.
   }

@@ -9,12 +9,11 @@ import { holdDeletion } from '#features/core/content-gc/deletion-hold.ts'
 import { listBlobFiles, listNames, STORES } from '#platform/content/files.ts'
 import { systemCodeOf } from '#platform/errors.ts'
 import { answerRequest } from '#platform/process/worker-answer.ts'
-import { checksum, ROW_BYTES } from '#platform/replication/entries.ts'
 import { Postgres } from '#platform/replication/postgres.ts'
 import { listDatabases } from '#platform/replication/recover.ts'
+import { PART_BYTES, Snapshots } from '#platform/replication/snapshots.ts'
 import { systemClock } from '#platform/time/clock.ts'
 import { copyDatabase } from '../backup/files.ts'
-import { PART_LIMIT_MS } from './snapshot.ts'
 
 export interface SnapshotJob {
   readonly dataDir: string
@@ -52,27 +51,24 @@ answerRequest(async (job: SnapshotJob): Promise<null> => {
 class Upload {
   readonly #id: number
   readonly #postgres: Postgres
+  readonly #snapshots: Snapshots
   #part = 0
 
   constructor({ id, url }: SnapshotJob) {
     this.#id = id
     this.#postgres = new Postgres(url)
+    this.#snapshots = new Snapshots(this.#postgres)
   }
 
-  /** Stores a file in parts, each compressed. A file that does not exist, or no longer, is left out. */
+  /** Stores a file in parts. A file that does not exist, or no longer, is left out. */
   async add(file: string, path: string): Promise<void> {
     try {
       await using source = await open(path, 'r')
-      for (let offset = 0; ; offset += ROW_BYTES) {
-        const { buffer, bytesRead } = await source.read(Buffer.allocUnsafe(ROW_BYTES), 0, ROW_BYTES, offset)
+      for (let offset = 0; ; offset += PART_BYTES) {
+        const { buffer, bytesRead } = await source.read(Buffer.allocUnsafe(PART_BYTES), 0, PART_BYTES, offset)
         if (bytesRead === 0 && offset > 0) return
-        const data = Bun.zstdCompressSync(buffer.subarray(0, bytesRead), { level: 1 })
-        await this.#postgres.query(
-          'INSERT INTO tassis_snapshot_parts (snapshot, part, path, crc, data) VALUES ($1, $2, $3, $4, $5)',
-          [this.#id, ++this.#part, file, checksum(data), data],
-          PART_LIMIT_MS,
-        )
-        if (bytesRead < ROW_BYTES) return
+        await this.#snapshots.addPart(this.#id, ++this.#part, file, buffer.subarray(0, bytesRead))
+        if (bytesRead < PART_BYTES) return
       }
     } catch (error) {
       if (systemCodeOf(error) !== 'ENOENT') throw error

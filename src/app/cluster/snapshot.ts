@@ -1,29 +1,26 @@
 /**
- * @module Copies of all data in PostgreSQL, for nodes that are new or too far behind. The leader copies each database as it
- * is at some moment, while commits go on; the rows of the log since the beginning bring the copies to the same state. The
- * node applies them at least up to the end of the copying.
+ * @module Copies of all data for nodes that are new or too far behind. The leader copies each database as it is at some
+ * moment, while commits go on; the rows of the log since the beginning bring the copies to one state, at the latest at the
+ * end of the copying.
  */
 import { existsSync, mkdirSync, readdirSync, rmSync } from 'node:fs'
 import { open } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
 import { askWorker } from '#platform/process/workers.ts'
-import { checksum, isReplicatedPath } from '#platform/replication/entries.ts'
 import type { ReplicationLog } from '#platform/replication/log.ts'
 import { type Position, writePosition } from '#platform/replication/position.ts'
-import { type Config, ConfigError } from '#platform/settings/config.ts'
+import { Snapshots } from '#platform/replication/snapshots.ts'
+import type { Config } from '#platform/settings/config.ts'
 import { systemClock } from '#platform/time/clock.ts'
-import { minutes } from '#platform/units.ts'
 import type { SnapshotJob } from './snapshot-worker.ts'
 
-/** Reading and writing parts of a megabyte may wait for a busy disk. */
-export const PART_LIMIT_MS = minutes(1)
 const POLL_MS = 500
-const REPORT_EVERY_PARTS = 8
+const PARTS_PER_REPORT = 8
 
 /** Makes snapshots, one at a time, while nodes want one. */
 export class SnapshotMaker {
   readonly #config: Config
-  readonly #log: ReplicationLog
+  readonly #snapshots: Snapshots
   readonly #touchDatabases: () => Promise<void>
   readonly #ending = new AbortController()
   #making: Promise<void> | undefined
@@ -31,7 +28,7 @@ export class SnapshotMaker {
   /** @param touchDatabases changes the first page of each database */
   constructor(config: Config, log: ReplicationLog, touchDatabases: () => Promise<void>) {
     this.#config = config
-    this.#log = log
+    this.#snapshots = new Snapshots(log.postgres)
     this.#touchDatabases = touchDatabases
   }
 
@@ -45,15 +42,8 @@ export class SnapshotMaker {
       })
   }
 
-  /** Removes snapshots that no node copies any more, and those that a former leader did not finish. */
   async removeUnused(): Promise<void> {
-    if (this.#making) return
-    await this.#log.postgres.query(
-      `DELETE FROM tassis_snapshots WHERE to_seq IS NULL
-       OR NOT EXISTS (SELECT 1 FROM tassis_nodes WHERE state = 'copying' AND seen_at > now() - interval '15 seconds')`,
-      [],
-      PART_LIMIT_MS,
-    )
+    if (!this.#making) await this.#snapshots.removeUnused()
   }
 
   async stop(): Promise<void> {
@@ -62,25 +52,13 @@ export class SnapshotMaker {
   }
 
   async #make(): Promise<void> {
-    const [wanted] = await this.#log.postgres.query(
-      `SELECT 1 FROM tassis_nodes WHERE state = 'copying' AND seen_at > now() - interval '5 seconds'
-       AND NOT EXISTS (SELECT 1 FROM tassis_snapshots WHERE to_seq IS NOT NULL) LIMIT 1`,
-    )
-    if (!wanted) return
-    await this.#log.postgres.query('DELETE FROM tassis_snapshots WHERE to_seq IS NULL', [], PART_LIMIT_MS)
-    // The rows behind this one are kept as long as the snapshot is there.
-    const [created] = await this.#log.postgres.query<{ id: string }>(
-      'INSERT INTO tassis_snapshots (epoch, from_seq, begun_at) SELECT epoch, seq, now() FROM tassis_cluster RETURNING id',
-    )
-    const id = Number(created?.id)
+    if (!(await this.#snapshots.isWanted())) return
+    const id = await this.#snapshots.begin()
     const job: SnapshotJob = { dataDir: this.#config.dataDir, url: this.#config.replicate, id }
     await askWorker('snapshot', job, this.#ending.signal)
     // SQLite's copies differ from their databases in the first page; this puts it into the log.
     await this.#touchDatabases()
-    await this.#log.postgres.query(
-      'UPDATE tassis_snapshots SET to_seq = (SELECT seq FROM tassis_cluster) WHERE id = $1',
-      [id],
-    )
+    await this.#snapshots.complete(id)
   }
 }
 
@@ -95,28 +73,21 @@ export interface RestoreOptions {
 }
 
 /**
- * Waits for a snapshot of the leader and writes it into the directory. Undefined when there is none yet, or it was removed
- * meanwhile: call it again.
+ * Writes the newest snapshot into the directory. Undefined when there is none yet, or it was removed meanwhile: call it
+ * again.
  */
-export async function restoreSnapshot({
-  log,
-  dataDir,
-  empty,
-  onWait,
-  ending,
-}: RestoreOptions): Promise<Position | undefined> {
-  const [snapshot] = await log.postgres.query<{ id: string; from_seq: string; to_seq: string }>(
-    'SELECT id, from_seq, to_seq FROM tassis_snapshots WHERE to_seq IS NOT NULL ORDER BY id DESC LIMIT 1',
-  )
-  if (!snapshot) {
+export async function restoreSnapshot(options: RestoreOptions): Promise<Position | undefined> {
+  const { log, dataDir, empty } = options
+  const snapshots = new Snapshots(log.postgres)
+  const newest = await snapshots.findNewest()
+  if (!newest) {
     await systemClock.sleep(POLL_MS)
     return undefined
   }
   clear(dataDir)
   writePosition(dataDir, { ...empty, isCopying: true })
-  const count = await writeParts({ log, dataDir, onWait, ending }, Number(snapshot.id))
-  if (count === undefined) return undefined
-  const position = { ...empty, seq: Number(snapshot.from_seq) }
+  if (!(await writeParts(snapshots, newest.id, options))) return undefined
+  const position = { ...empty, seq: newest.fromSeq }
   writePosition(dataDir, position)
   return position
 }
@@ -128,29 +99,20 @@ function clear(dataDir: string): void {
       rmSync(join(dataDir, name), { recursive: true, force: true })
 }
 
+/** Returns false when it could not write all. */
 async function writeParts(
-  { log, dataDir, onWait, ending }: Omit<RestoreOptions, 'empty'>,
+  snapshots: Snapshots,
   id: number,
-): Promise<number | undefined> {
-  let count = 0
-  for (let part = 1; !ending.aborted; part++) {
-    const [row] = await log.postgres.query<{ path: string; crc: string; data: Uint8Array<ArrayBuffer>; last: boolean }>(
-      `SELECT path, crc, data, part = (SELECT max(part) FROM tassis_snapshot_parts WHERE snapshot = $1) AS last
-       FROM tassis_snapshot_parts WHERE snapshot = $1 AND part = $2`,
-      [id, part],
-      PART_LIMIT_MS,
-    )
-    if (!row) return undefined
-    if (checksum(row.data) !== Number(row.crc) || !isReplicatedPath(row.path))
-      throw new ConfigError(
-        `Part ${part} of the snapshot in PostgreSQL is not as it was written: its disk or memory is defective.`,
-      )
-    await appendTo(join(dataDir, row.path), Bun.zstdDecompressSync(row.data))
-    count++
-    if (part % REPORT_EVERY_PARTS === 0) await onWait()
-    if (row.last) return count
+  { dataDir, onWait, ending }: RestoreOptions,
+): Promise<boolean> {
+  for (let number = 1; !ending.aborted; number++) {
+    const part = await snapshots.readPart(id, number)
+    if (!part) return false
+    await appendTo(join(dataDir, part.path), part.bytes)
+    if (part.isLast) return true
+    if (number % PARTS_PER_REPORT === 0) await onWait()
   }
-  return undefined
+  return false
 }
 
 async function appendTo(path: string, bytes: Uint8Array): Promise<void> {

@@ -49,22 +49,25 @@ export const ROW_BYTES = 1024 * 1024
 const ZSTD_LEVEL = 1
 const LENGTHS_BYTES = 8
 
-/** Is used again and again: new memory of this size costs more than what is done with it. */
-let scratch = Buffer.alloc(2 * ROW_BYTES)
+/** Memory for packing that is used again and again: new memory of this size costs more than what is done with it. */
+export interface Scratch {
+  bytes: Buffer
+}
 
-export function packEntries(entries: readonly Entry[]): Uint8Array {
+export function packEntries(entries: readonly Entry[], scratch: Scratch = { bytes: Buffer.alloc(0) }): Uint8Array {
   let end = 0
   for (const { bytes, ...header } of entries) {
     const text = Buffer.from(JSON.stringify(header))
     const next = end + LENGTHS_BYTES + text.length + bytes.length
-    if (next > scratch.length) scratch = Buffer.concat([scratch], next + ROW_BYTES)
-    scratch.writeUInt32LE(text.length, end)
-    scratch.writeUInt32LE(bytes.length, end + 4)
-    scratch.set(text, end + LENGTHS_BYTES)
-    scratch.set(bytes, next - bytes.length)
+    if (next > scratch.bytes.length) scratch.bytes = Buffer.concat([scratch.bytes], next + ROW_BYTES)
+    scratch.bytes.writeUInt32LE(text.length, end)
+    scratch.bytes.writeUInt32LE(bytes.length, end + 4)
+    scratch.bytes.set(text, end + LENGTHS_BYTES)
+    scratch.bytes.set(bytes, next - bytes.length)
     end = next
   }
-  const packed = scratch.subarray(0, end)
+  const packed = scratch.bytes.subarray(0, end)
+  // Both copy.
   return entries.every(isCompressed) ? new Uint8Array(packed) : Bun.zstdCompressSync(packed, { level: ZSTD_LEVEL })
 }
 

@@ -71,6 +71,8 @@ const CLUSTER_COLUMNS =
 /** @throws what `Postgres.query` throws */
 export class ReplicationLog {
   readonly postgres: Postgres
+  /** Statements that append a number of rows. */
+  readonly #appends = new Map<number, string>()
 
   constructor(postgres: Postgres) {
     this.postgres = postgres
@@ -102,7 +104,9 @@ export class ReplicationLog {
 
   /** Appends rows behind `seq`; resolves with false when the log does not end there any more, or another node leads. */
   async append(epoch: number, seq: number, rows: readonly NewRow[]): Promise<boolean> {
-    const raised = await this.postgres.query(appendSql(rows.length), [
+    const statement = this.#appends.get(rows.length) ?? appendSql(rows.length)
+    this.#appends.set(rows.length, statement)
+    const raised = await this.postgres.query(statement, [
       seq,
       epoch,
       ...rows.flatMap(({ isWhole, what, crc, data }) => [isWhole, what, crc, data]),
@@ -229,17 +233,13 @@ export class ReplicationLog {
   }
 }
 
-const appends = new Map<number, string>()
-
 /** The statement that appends a number of rows. */
 function appendSql(count: number): string {
-  const known = appends.get(count)
-  if (known !== undefined) return known
   const values = Array.from({ length: count }, (_, index) => {
     const at = 3 + index * 4
     return `(${index + 1}, $${at}::bool, $${at + 1}::text, $${at + 2}::bigint, $${at + 3}::bytea)`
   })
-  const statement = `WITH head AS (
+  return `WITH head AS (
       UPDATE tassis_cluster SET seq = $1::bigint + ${count}, at = clock_timestamp()
       WHERE epoch = $2::bigint AND seq = $1::bigint RETURNING 1
     ), added AS (
@@ -247,8 +247,6 @@ function appendSql(count: number): string {
       SELECT $1::bigint + v.n, $2::bigint, v.whole, v.what, v.crc, v.data
       FROM head, (VALUES ${values.join(', ')}) v (n, whole, what, crc, data)
     ) SELECT pg_notify('${CHANNEL}', '') FROM head`
-  appends.set(count, statement)
-  return statement
 }
 
 const toCluster = (row: Raw): ClusterRow => ({

@@ -8,7 +8,7 @@ import { AppError } from '#platform/errors.ts'
 import { ConfigError } from '#platform/settings/config.ts'
 import { type Clock, systemClock } from '#platform/time/clock.ts'
 import { seconds } from '../units.ts'
-import { checksum, type Entry, packEntries, ROW_BYTES } from './entries.ts'
+import { checksum, type Entry, packEntries, ROW_BYTES, type Scratch } from './entries.ts'
 import type { NewRow, ReplicationLog } from './log.ts'
 
 export interface WriterOptions {
@@ -42,6 +42,7 @@ export class LogWriter {
   readonly #log: ReplicationLog
   readonly #options: WriterOptions
   readonly #clock: Pick<Clock, 'monotonicMs' | 'sleep'>
+  readonly #scratch: Scratch = { bytes: Buffer.alloc(0) }
   #queue: Unit[] = []
   #running: Promise<void> | undefined
   /** Number of the last row that was appended; in the middle of a large group, ahead of `storedSeq`. */
@@ -107,7 +108,7 @@ export class LogWriter {
       const units = this.#take()
       const startedAtMs = this.#clock.monotonicMs()
       try {
-        const rows = toRows(units)
+        const rows = toRows(units, this.#scratch)
         for (let from = 0; from < rows.length; from += ROWS_PER_APPEND)
           await this.#append(rows.slice(from, from + ROWS_PER_APPEND))
         const bytes = rows.reduce((sum, { data }) => sum + data.length, 0)
@@ -176,7 +177,7 @@ export class LogWriter {
 class LostError extends Error {}
 
 /** Packs units into rows; the last row makes them whole. */
-function toRows(units: readonly Unit[]): NewRow[] {
+function toRows(units: readonly Unit[], scratch: Scratch): NewRow[] {
   const groups: Entry[][] = [[]]
   let bytes = 0
   for (const entry of units.flatMap(({ entries }) => entries)) {
@@ -188,7 +189,7 @@ function toRows(units: readonly Unit[]): NewRow[] {
     bytes += entry.bytes.length
   }
   return groups.map((entries, index) => {
-    const data = packEntries(entries)
+    const data = packEntries(entries, scratch)
     const what = [...new Set(entries.map((entry) => (entry.kind === 'remove' ? 'removals' : entry.file)))].join(' ')
     return { isWhole: index === groups.length - 1, what, crc: checksum(data), data }
   })
