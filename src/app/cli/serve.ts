@@ -69,6 +69,7 @@ export async function runService(
 ): Promise<void> {
   const end = (): never => endProcess(loaded.config.replicate !== '')
   const signalled = Promise.withResolvers<string>()
+  let member: Member | undefined
   let signals = 0
   // The handlers are set before anything starts, so that no signal during the start is lost.
   const starting = new AbortController()
@@ -76,6 +77,7 @@ export async function runService(
     if (++signals > 1) end()
     signalled.resolve(signal)
     starting.abort()
+    if (member) member.isEnding = true
   }
   process.on('SIGTERM', () => onSignal('SIGTERM')).on('SIGINT', () => onSignal('SIGINT'))
   const { config } = loaded
@@ -87,7 +89,7 @@ export async function runService(
     log.fatal({ err: error }, 'unexpected error: stopping the service')
     end()
   })
-  const member = config.replicate === '' ? undefined : await joinUnlessEnded(loaded, log, starting.signal)
+  member = config.replicate === '' ? undefined : await joinUnlessEnded(loaded, log, starting.signal)
   if (config.replicate !== '' && !member) return
   const service = await startUnlessEnded(loaded, starting.signal, member).catch(async (error: unknown) => {
     if (!member) throw error

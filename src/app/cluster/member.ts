@@ -44,6 +44,8 @@ export class Member {
   #opened: OpenedApp | undefined
   /** Called when an operator wants another node to lead. */
   onStepDown: () => void = () => undefined
+  /** The process shall end, so it must not begin anew. */
+  isEnding = false
 
   constructor(options: MemberOptions) {
     const { config, position } = options
@@ -53,6 +55,7 @@ export class Member {
     const writer = new LogWriter(this.#log, {
       epoch: position.epoch,
       seq: position.seq,
+      crc: position.crc,
       onLost: (reason) => this.#end(reason),
     })
     this.replica = new Leader(config.dataDir, position, writer)
@@ -83,7 +86,7 @@ export class Member {
     await Promise.all(this.#loops)
     await this.replica.writer.idle()
     // Some databases may still be open.
-    if (this.#isLost) restartProcess()
+    if (this.#isLost) this.#restart()
     this.replica.settle()
     await this.#log.release(position.epoch).catch((error: unknown) => {
       log.warn({ err: error }, 'PostgreSQL does not know that this node has stopped; another takes over after a while')
@@ -153,11 +156,15 @@ export class Member {
     timer.cancel()
   }
 
+  #restart(): never {
+    return this.isEnding ? endProcess(true) : restartProcess()
+  }
+
   #end(reason: string): void {
     if (this.#isLost) return
     this.#isLost = true
     this.#options.log.fatal({ reason }, 'this node no longer leads; its process begins anew')
-    systemClock.after(LAST_WORDS_MS, restartProcess)
+    systemClock.after(LAST_WORDS_MS, () => this.#restart())
   }
 }
 

@@ -221,7 +221,7 @@ class Node {
     const copied = await restoreSnapshot({
       log: this.#log,
       dataDir,
-      empty: { cluster: row.id, directory: this.#directory, seq: 0, epoch: 0, wals: {} },
+      empty: { cluster: row.id, directory: this.#directory, seq: 0, crc: 0, epoch: 0, wals: {} },
       onWait: () => this.#report('copying'),
       ending: this.#ending,
     })
@@ -236,7 +236,7 @@ class Node {
     const by = { node, version: VERSION, schema: newestMigration() }
     const epoch = await this.#log.takeOver(row, 0, by, 'stop')
     if (epoch === undefined) return undefined
-    const position = { cluster: row.id, directory: this.#directory, seq: 0, epoch, wals: {} }
+    const position = { cluster: row.id, directory: this.#directory, seq: 0, crc: 0, epoch, wals: {} }
     writePosition(dataDir, position)
     this.#text.info({ epoch, cluster: row.id }, 'this node begins a cluster')
     return position
@@ -249,7 +249,7 @@ class Node {
     this.#text.warn({ reason }, 'too far behind: copying all data from the leader')
     this.#follower?.close()
     this.#follower = undefined
-    if (position) writePosition(dataDir, { ...position, seq: 0, epoch: 0, wals: {}, isCopying: true })
+    if (position) writePosition(dataDir, { ...position, seq: 0, crc: 0, epoch: 0, wals: {}, isCopying: true })
   }
 
   /** Why this node may take over; undefined when it may not. */

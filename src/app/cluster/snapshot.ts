@@ -87,7 +87,10 @@ export async function restoreSnapshot(options: RestoreOptions): Promise<Position
   clear(dataDir)
   writePosition(dataDir, { ...empty, isCopying: true })
   if (!(await writeParts(snapshots, newest.id, options))) return undefined
-  const position = { ...empty, seq: newest.fromSeq }
+  // The row may be gone if the snapshot is removed at this moment; then this starts over.
+  const crc = newest.fromSeq === 0 ? 0 : await log.readChecksum(newest.fromSeq)
+  if (crc === undefined) return undefined
+  const position = { ...empty, seq: newest.fromSeq, crc }
   writePosition(dataDir, position)
   return position
 }

@@ -99,16 +99,20 @@ export class Applier {
 
   #writePart({ file, offset, isLast, bytes }: Entry & { kind: 'part' }): void {
     const path = this.#toPath(file)
+    const temporary = `${path}.replica.tmp`
+    // A snapshot that began between two parts has the whole file.
+    if (offset > 0 && !existsSync(temporary) && existsSync(path)) return
     mkdirSync(dirname(path), { recursive: true, mode: 0o700 })
-    const fd = openSync(`${path}.replica.tmp`, offset === 0 ? 'w' : 'r+', 0o600)
+    const fd = openSync(temporary, offset === 0 ? 'w' : 'r+', 0o600)
     try {
       writeAll(fd, bytes, offset)
-      if (isLast) fdatasyncSync(fd)
+      // A position between two parts may be recorded.
+      fdatasyncSync(fd)
     } finally {
       closeSync(fd)
     }
     if (!isLast) return
-    renameSync(`${path}.replica.tmp`, path)
+    renameSync(temporary, path)
     this.#changedFolders.add(dirname(path))
   }
 

@@ -7,7 +7,7 @@ import { Applier } from './applier.ts'
 import { checksum, type Entry, unpackEntries, type WalPosition } from './entries.ts'
 import type { LogRow, ReplicationLog } from './log.ts'
 import { type Position, writePosition } from './position.ts'
-import { cutWals } from './recover.ts'
+import { cutWals, hasWals } from './recover.ts'
 
 /** The log no longer has the rows that this directory needs. */
 export class TooFarBehindError extends Error {}
@@ -17,19 +17,19 @@ export class Follower {
   readonly #dataDir: string
   readonly #applier: Applier
   #position: Position
-  #applied: number
+  #applied: { readonly seq: number; readonly crc: number }
 
   constructor(log: ReplicationLog, dataDir: string, position: Position) {
     this.#log = log
     this.#dataDir = dataDir
     this.#applier = new Applier(dataDir)
     this.#position = position
-    this.#applied = position.seq
+    this.#applied = position
   }
 
   /** Number of the last row that is in the files. */
   get applied(): number {
-    return this.#applied
+    return this.#applied.seq
   }
 
   /** Number of the last row that is on disk. */
@@ -43,11 +43,16 @@ export class Follower {
 
   /**
    * Removes what this directory has and the log has not, if it led before. Throws TooFarBehindError when the log cannot
-   * tell any more.
+   * tell any more, ConfigError when it is another log.
    */
   async recover(): Promise<void> {
-    const { epoch, wals, seq } = this.#position
-    if (epoch === 0) return
+    const { epoch, wals, seq, crc } = this.#position
+    await this.#requireSameLog(seq, crc)
+    if (epoch === 0) {
+      // Somebody wrote to the database while it followed.
+      if (hasWals(this.#dataDir)) throw new TooFarBehindError('a database was changed here without the log')
+      return
+    }
     const ends = new Map<string, WalPosition>(Object.entries(wals))
     for (let after = seq; ; ) {
       const rows = await this.#read(after)
@@ -63,30 +68,31 @@ export class Follower {
 
   /** Applies what the log has, up to the end of its last whole group. Throws TooFarBehindError. @returns number of rows */
   async catchUp(): Promise<number> {
-    const before = this.#applied
+    const before = this.#applied.seq
     for (;;) {
-      const rows = await this.#read(this.#applied)
+      const rows = await this.#read(this.#applied.seq)
       for (const row of rows) {
         for (const entry of unpack(row)) this.#applier.apply(entry)
-        this.#applied = row.seq
+        this.#applied = { seq: row.seq, crc: row.crc }
       }
-      if (rows.length === 0) return this.#applied - before
+      if (rows.length === 0) return this.#applied.seq - before
     }
   }
 
   /** Records how far the files on disk are. */
   async save(): Promise<void> {
-    if (this.#applied === this.#position.seq) return
-    const seq = this.#applied
+    const { seq, crc } = this.#applied
+    if (seq === this.#position.seq) return
     await this.#applier.sync()
-    this.#save({ ...this.#position, seq })
+    this.#save({ ...this.#position, seq, crc })
   }
 
   /** Records that this directory leads from here on, and closes its files. */
   async lead(epoch: number): Promise<Position> {
     await this.#applier.sync()
     this.close()
-    this.#save({ ...this.#position, seq: this.#applied, epoch, wals: {} })
+    const { seq, crc } = this.#applied
+    this.#save({ ...this.#position, seq, crc, epoch, wals: {} })
     return this.#position
   }
 
@@ -97,6 +103,16 @@ export class Follower {
   #save(position: Position): void {
     writePosition(this.#dataDir, position)
     this.#position = position
+  }
+
+  /** PostgreSQL may have lost rows that this directory has, and got others in their place. */
+  async #requireSameLog(seq: number, crc: number): Promise<void> {
+    const found = seq === 0 ? crc : await this.#log.readChecksum(seq)
+    if (found === undefined) throw new TooFarBehindError(`the log no longer has row ${seq}`)
+    if (found !== crc)
+      throw new ConfigError(
+        `Row ${seq} of the log in PostgreSQL is not the one that ${this.#dataDir} has: PostgreSQL was restored from an older state or lost commits, and others took their place. See docs/scaling.md, "If PostgreSQL has lost something".`,
+      )
   }
 
   async #read(after: number): Promise<LogRow[]> {

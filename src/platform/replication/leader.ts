@@ -7,6 +7,7 @@ import { relative, sep } from 'node:path'
 import type { Replica, WalReplica } from '../db/replica.ts'
 import { type Entry, isReplicatedPath, ROW_BYTES, type WalPosition } from './entries.ts'
 import { type Position, writePosition, writePositionLater } from './position.ts'
+import { hasWals } from './recover.ts'
 import { WalTail } from './wal-tail.ts'
 import type { LogWriter } from './writer.ts'
 
@@ -16,7 +17,9 @@ export class Leader implements Replica {
   readonly writer: LogWriter
   readonly isEstablished: boolean
   readonly #dataDir: string
-  readonly #tails = new Map<string, { readonly tail: WalTail; stored: WalPosition }>()
+  readonly #tails = new Map<string, WalTail>()
+  /** Up to where each write-ahead log is in the log of the cluster, also of databases that were closed since. */
+  readonly #ends = new Map<string, WalPosition>()
   #position: Position
 
   /** @param position of the directory when it became the leader's; its databases have no write-ahead logs */
@@ -30,8 +33,7 @@ export class Leader implements Replica {
   openWal(path: string): WalReplica {
     const file = this.#toFile(path)
     const tail = new WalTail(path, file)
-    const known = { tail, stored: tail.position }
-    this.#tails.set(file, known)
+    this.#tails.set(file, tail)
     let last: Promise<void> = Promise.resolve()
     let waiting = 0
     return {
@@ -42,7 +44,7 @@ export class Leader implements Replica {
         const end = tail.position
         last = this.writer.add(entries, () => {
           waiting--
-          known.stored = end
+          this.#ends.set(file, end)
         })
         // Whoever waits for it meets the failure.
         last.catch(() => undefined)
@@ -85,19 +87,23 @@ export class Leader implements Replica {
 
   /** Records on disk up to where this directory has the log. */
   async savePosition(): Promise<void> {
-    const seq = this.writer.storedSeq
-    if (seq === this.#position.seq) return
-    const tails = [...this.#tails]
-    const wals = Object.fromEntries(tails.map(([file, { stored }]) => [file, stored]))
-    for (const [, { tail }] of tails) await tail.sync()
-    const position = { ...this.#position, seq, wals }
+    const { stored } = this.writer
+    if (stored.seq === this.#position.seq) return
+    const position = { ...this.#position, ...stored, wals: Object.fromEntries(this.#ends) }
+    for (const tail of this.#tails.values()) await tail.sync()
     await writePositionLater(this.#dataDir, position)
     this.#position = position
   }
 
-  /** Records that the directory is at the end of the log, after everything was stored and closed. */
+  /**
+   * Records that the directory is at the end of the log, after everything was stored and closed. A write-ahead log that is
+   * still there, because another process read the database, is cut and emptied by the next start.
+   */
   settle(): void {
-    this.#position = { ...this.#position, seq: this.writer.storedSeq, epoch: 0, wals: {} }
+    const left = hasWals(this.#dataDir)
+    const wals = left ? Object.fromEntries(this.#ends) : {}
+    const epoch = left ? this.#position.epoch : 0
+    this.#position = { ...this.#position, ...this.writer.stored, epoch, wals }
     writePosition(this.#dataDir, this.#position)
   }
 

@@ -178,10 +178,16 @@ export class ReplicationLog {
     }))
   }
 
+  /** The checksum of a row; undefined when the log does not have it, or no longer. */
+  async readChecksum(seq: number): Promise<number | undefined> {
+    const [row] = await this.postgres.query<Raw>('SELECT crc FROM tassis_log WHERE seq = $1', [seq])
+    return row && Number(row['crc'])
+  }
+
   /** Whether rows behind `after` were removed from the log. */
   async isTrimmedBehind(after: number): Promise<boolean> {
     const [row] = await this.postgres.query<Raw>(
-      'SELECT seq > $1 AND coalesce((SELECT min(seq) FROM tassis_log) > $1 + 1, true) AS trimmed FROM tassis_cluster',
+      'SELECT seq > $1 AND coalesce((SELECT min(seq) FROM tassis_log WHERE seq > $1) > $1 + 1, true) AS trimmed FROM tassis_cluster',
       [after],
     )
     return row?.['trimmed'] === true
@@ -223,10 +229,10 @@ export class ReplicationLog {
     )
   }
 
-  /** Removes the rows that every node and every snapshot has. */
+  /** Removes the rows that every node and every snapshot has, but for the last, by which a node knows the log again. */
   async trim(): Promise<void> {
     await this.postgres.query(
-      `DELETE FROM tassis_log WHERE seq <= least(
+      `DELETE FROM tassis_log WHERE seq < least(
          (SELECT min(applied) FROM tassis_nodes WHERE seen_at > now() - interval '${KEPT_FOR}' AND state <> 'copying'),
          (SELECT min(from_seq) FROM tassis_snapshots))`,
     )

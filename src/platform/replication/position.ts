@@ -18,6 +18,8 @@ export interface Position {
   readonly directory: string
   /** All rows of the log up to this one are in the files, and on disk. */
   readonly seq: number
+  /** Checksum of that row: a log that has another row there is not the one that these files followed. */
+  readonly crc: number
   /** The epoch in which this node leads or led; 0: it follows, and its databases have no write-ahead logs. */
   readonly epoch: number
   /** Of a node that leads or led: the end of each write-ahead log at `seq`. */

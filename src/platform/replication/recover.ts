@@ -4,10 +4,11 @@
  * file, because checkpoints copy only what the log has.
  */
 import { Database } from 'bun:sqlite'
-import { existsSync, rmSync, truncateSync } from 'node:fs'
+import { existsSync, rmSync, statSync, truncateSync } from 'node:fs'
 import { open } from 'node:fs/promises'
 import { join } from 'node:path'
 import { listMonthDatabases, STORES } from '#platform/content/files.ts'
+import { ConfigError } from '#platform/settings/config.ts'
 import type { WalPosition } from './entries.ts'
 
 const HEADER_BYTES = 32
@@ -33,21 +34,32 @@ export async function cutWals(dataDir: string, ends: ReadonlyMap<string, WalPosi
     if (isSame && sizeBytes > end.end) truncateSync(wal, end.end)
     if (!isSame) rmSync(wal)
     rmSync(`${path}-shm`, { force: true })
-    if (isSame) emptyWal(path)
   }
+  emptyWals(dataDir)
 }
 
-/** Empties the write-ahead logs of all databases into them. For a directory that belonged to no cluster yet. */
+/**
+ * Empties the write-ahead logs of all databases into them. Throws ConfigError when another process keeps one: what is
+ * written into the file under it would be hidden by it.
+ */
 export function emptyWals(dataDir: string): void {
-  for (const file of listDatabases(dataDir)) if (existsSync(join(dataDir, `${file}-wal`))) emptyWal(join(dataDir, file))
+  for (const file of listDatabases(dataDir)) {
+    const path = join(dataDir, file)
+    if (!existsSync(`${path}-wal`)) continue
+    const db = new Database(path, { readwrite: true, strict: true })
+    db.query('PRAGMA wal_checkpoint(TRUNCATE)').all()
+    // The last connection removes the log.
+    db.close()
+  }
+  if (hasWals(dataDir))
+    throw new ConfigError(`Another process reads the databases in ${dataDir}; end it, and start this node again.`)
 }
 
-function emptyWal(path: string): void {
-  const db = new Database(path, { readwrite: true, strict: true })
-  db.query('PRAGMA wal_checkpoint(TRUNCATE)').all()
-  // The last connection removes the log.
-  db.close()
-}
+/** Whether a database has a write-ahead log that is not empty. */
+export const hasWals = (dataDir: string): boolean =>
+  listDatabases(dataDir).some(
+    (file) => (statSync(join(dataDir, `${file}-wal`), { throwIfNoEntry: false })?.size ?? 0) > 0,
+  )
 
 async function readWal(path: string): Promise<{ salt: string; sizeBytes: number }> {
   await using file = await open(path, 'r')

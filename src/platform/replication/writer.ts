@@ -13,8 +13,9 @@ import type { NewRow, ReplicationLog } from './log.ts'
 
 export interface WriterOptions {
   readonly epoch: number
-  /** Number of the last row of the log. */
+  /** Number of the last row of the log, and its checksum. */
   readonly seq: number
+  readonly crc: number
   /** Called once, after everything that waited was rejected. @param reason for the operator */
   readonly onLost: (reason: string) => void
   /** Called with each append that succeeded. */
@@ -45,9 +46,9 @@ export class LogWriter {
   readonly #scratch: Scratch = { bytes: Buffer.alloc(0) }
   #queue: Unit[] = []
   #running: Promise<void> | undefined
-  /** Number of the last row that was appended; in the middle of a large group, ahead of `storedSeq`. */
+  /** Number of the last row that was appended; in the middle of a large group, ahead of `stored`. */
   #seq: number
-  #storedSeq: number
+  #stored: { readonly seq: number; readonly crc: number }
   #lost: AppError | undefined
   #confirmedAtMs: number
 
@@ -56,13 +57,13 @@ export class LogWriter {
     this.#options = options
     this.#clock = options.clock ?? systemClock
     this.#seq = options.seq
-    this.#storedSeq = options.seq
+    this.#stored = { seq: options.seq, crc: options.crc }
     this.#confirmedAtMs = this.#clock.monotonicMs()
   }
 
-  /** Number of the last row of the last group that is in the log as a whole. */
-  get storedSeq(): number {
-    return this.#storedSeq
+  /** The last row of the last group that is in the log as a whole. */
+  get stored(): { readonly seq: number; readonly crc: number } {
+    return this.#stored
   }
 
   /** Resolves when nothing waits. */
@@ -78,7 +79,7 @@ export class LogWriter {
   /**
    * Stores entries that belong together; resolves once they are in the log. Rejects with 503 when this node no longer
    * leads.
-   * @param onStored called at the moment at which `storedSeq` includes them
+   * @param onStored called at the moment at which `stored` includes them
    */
   add(entries: readonly Entry[], onStored?: () => void): Promise<void> {
     if (this.#lost) return Promise.reject(this.#lost)
@@ -113,7 +114,7 @@ export class LogWriter {
           await this.#append(rows.slice(from, from + ROWS_PER_APPEND))
         const bytes = rows.reduce((sum, { data }) => sum + data.length, 0)
         this.#options.onAppended?.(this.#clock.monotonicMs() - startedAtMs, bytes)
-        this.#storedSeq = this.#seq
+        this.#stored = { seq: this.#seq, crc: rows.at(-1)?.crc ?? 0 }
         for (const { onStored } of units) onStored?.()
         for (const { resolve } of units) resolve()
       } catch (error) {

@@ -28,7 +28,7 @@ const head = async ({ log }: TestLog) => {
 
 function openWriter(log: ReplicationLog, epoch: number, seq = 0) {
   const reasons: string[] = []
-  const writer = new LogWriter(log, { epoch, seq, onLost: (reason) => reasons.push(reason) })
+  const writer = new LogWriter(log, { epoch, seq, crc: 0, onLost: (reason) => reasons.push(reason) })
   return { reasons, add: (text: string | Uint8Array) => writer.add([toEntry(text)]), writer }
 }
 
@@ -101,7 +101,7 @@ describe.skipIf(!hasPostgres)('a writer of the log', () => {
     )
     await writer.add(large)
     const rows = await at.sql`SELECT seq::int, whole FROM tassis_log ORDER BY seq`
-    expect([(await texts(at)).slice(0, 3), [...rows], writer.storedSeq]).toEqual([
+    expect([(await texts(at)).slice(0, 3), [...rows], writer.stored.seq]).toEqual([
       ['one', 'two', 'three'],
       [true, false, false, false, false, false, true].map((whole, i) => ({ seq: i + 1, whole })),
       7,
@@ -144,7 +144,7 @@ describe.skipIf(!hasPostgres)('a writer of the log', () => {
     await change(at)
     const before = await at.sql`SELECT count(*)::int FROM tassis_log`
     expect(await findRefusals(add)).toEqual([REFUSED, REFUSED])
-    expect([reasons.length, writer.storedSeq]).toEqual([1, 2])
+    expect([reasons.length, writer.stored.seq]).toEqual([1, 2])
     expect(reasons[0]).toMatch(reason)
     expect(await at.sql`SELECT count(*)::int FROM tassis_log`).toEqual(before)
   })
@@ -232,7 +232,7 @@ describe.skipIf(!hasPostgres)('an append that is not answered', () => {
     relay.breakAt('answer')
     await add('two')
     await add('three')
-    expect([relay.breaks, relay.rowsAtBreak, await texts(at), writer.storedSeq, reasons]).toEqual([
+    expect([relay.breaks, relay.rowsAtBreak, await texts(at), writer.stored.seq, reasons]).toEqual([
       1,
       2,
       ['one', 'two', 'three'],
@@ -248,7 +248,7 @@ describe.skipIf(!hasPostgres)('an append that is not answered', () => {
     await add('one')
     relay.breakAt('request')
     await add('two')
-    expect([relay.breaks, await texts(at), writer.storedSeq, reasons]).toEqual([1, ['one', 'two'], 2, []])
+    expect([relay.breaks, await texts(at), writer.stored.seq, reasons]).toEqual([1, ['one', 'two'], 2, []])
   })
 
   test('is in the log once when it still runs in PostgreSQL while it is repeated', async () => {
@@ -271,7 +271,7 @@ describe.skipIf(!hasPostgres)('an append that is not answered', () => {
     await waitForLocks(2)
     released.resolve()
     await Promise.all([holding, added])
-    expect([await texts(at), writer.storedSeq, reasons]).toEqual([['one', 'two'], 2, []])
+    expect([await texts(at), writer.stored.seq, reasons]).toEqual([['one', 'two'], 2, []])
   })
 
   test('loses after another node took over meanwhile, whose log it leaves as it is', async () => {
