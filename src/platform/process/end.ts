@@ -6,6 +6,8 @@
  * SQLite then writes into their files what the other place may not have; a kill leaves it in the write-ahead logs.
  */
 export function endProcess(isReplicated: boolean): never {
-  if (isReplicated) process.kill(process.pid, 'SIGKILL')
-  return process.exit(1)
+  if (!isReplicated) return process.exit(1)
+  process.kill(process.pid, 'SIGKILL')
+  // The first process of a container is immune to that.
+  return process.abort()
 }

@@ -34,6 +34,11 @@ interface Unit {
 /** How long an append may stay unanswered; clients wait as long for their response. */
 const MAX_UNANSWERED_MS = seconds(4)
 const RETRY_MS = 100
+/**
+ * PostgreSQL reports success too when somebody cancels its wait for a synchronous standby. An answer that took so long
+ * may be such a one; a later commit that is quick shows that the standby has both.
+ */
+const SURE_MS = seconds(1)
 /** Rows of one append. */
 const ROWS_PER_APPEND = 4
 /** Time in which another node has taken over, or this one is back. */
@@ -139,10 +144,12 @@ export class LogWriter {
     const next = this.#seq + rows.length
     const untilMs = this.#clock.monotonicMs() + MAX_UNANSWERED_MS
     for (let isRepeated = false; ; isRepeated = true) {
+      const askedAtMs = this.#clock.monotonicMs()
       try {
         const isAdded = await this.#log.append(epoch, this.#seq, rows)
+        const isSure = isAdded && this.#clock.monotonicMs() - askedAtMs < SURE_MS
         // Refused, or the answer to the same append before was lost.
-        if (isAdded || (await this.#isStored(next, isRepeated))) {
+        if (isSure || (await this.#isStored(next, isRepeated || isAdded))) {
           this.#confirmedAtMs = this.#clock.monotonicMs()
           this.#seq = next
           return
@@ -157,7 +164,9 @@ export class LogWriter {
 
   /** Whether a repeated append is in the log already; throws when the log does not end where this node left it. */
   async #isStored(next: number, isRepeated: boolean): Promise<boolean> {
+    const askedAtMs = this.#clock.monotonicMs()
     const head = await this.#log.confirm(this.#options.epoch)
+    if (this.#clock.monotonicMs() - askedAtMs >= SURE_MS) throw new Error('PostgreSQL answers too slowly')
     if (!head) throw new LostError(await this.#describeOther())
     if (head.seq === next && isRepeated) return true
     if (head.seq === this.#seq) return false
