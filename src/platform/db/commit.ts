@@ -535,9 +535,7 @@ export class Committer {
       // The first pass copies most pages while groups go on. Under steady load this pass never catches up, so the
       // second pass pauses writers, copies the few pages that were added since then, and empties the WAL.
       await this.#checkpointStored(() => checkpoint(this.#path, 'PASSIVE'))
-      this.#writersHeld = this.replica
-        ? this.#storeAll().then(() => (this.#broken ? undefined : checkpoint(this.#path, 'TRUNCATE')))
-        : checkpoint(this.#path, 'TRUNCATE')
+      this.#writersHeld = this.#whenStored(() => checkpoint(this.#path, 'TRUNCATE'))
       await this.#writersHeld
       // A long reader prevents emptying the WAL; writers are then paused again only when the WAL has grown by
       // `checkpointBytes`.
@@ -552,16 +550,25 @@ export class Committer {
   /** Runs a checkpoint while groups go on. A reader keeps it from copying commits that the replica may not have. */
   async #checkpointStored(run: () => Promise<void>): Promise<void> {
     if (!this.replica) return run()
-    await this.#storeAll()
-    if (this.#broken) return
-    const reader = openReadOnly(this.#path)
-    try {
-      reader.run('BEGIN')
-      reader.query('SELECT 1 FROM sqlite_schema').get()
-      await run()
-    } finally {
-      reader.run('ROLLBACK')
-      reader.close()
-    }
+    await this.#whenStored(async () => {
+      const reader = openReadOnly(this.#path)
+      try {
+        reader.run('BEGIN')
+        reader.query('SELECT 1 FROM sqlite_schema').get()
+        await run()
+      } finally {
+        reader.run('ROLLBACK')
+        reader.close()
+      }
+    })
+  }
+
+  /** Calls `run` when the replica has every commit, unless this is broken. */
+  async #whenStored(run: () => Promise<void>): Promise<void> {
+    if (!this.replica) return run()
+    // A group may run after the wait has ended and before this goes on.
+    do await this.#storeAll()
+    while (!this.#broken && !this.replica.isStored)
+    if (!this.#broken) await run()
   }
 }
