@@ -263,7 +263,16 @@ test('a directory that another machine uses is refused until that has been silen
   const file = JSON.parse(readFileSync(path, 'utf8')) as Record<string, unknown>
   expect(file['machine']).toBeNull()
   const other = { machine_id: 'another', boot_id: 'another', pid: 7 }
-  const use = (renewed_at: string) => writeFileSync(path, JSON.stringify({ ...file, machine: other, renewed_at }))
+  const use = (renewed_at: string, machine: object = other) =>
+    writeFileSync(path, JSON.stringify({ ...file, machine, renewed_at }))
+  // Containers have no machine-id.
+  use(new Date().toISOString(), { ...other, machine_id: '' })
+  await expect(open(dataDir)).rejects.toThrow(/^Another machine \(boot_id another, process 7\) used /)
+  const boot_id = readFileSync('/proc/sys/kernel/random/boot_id', 'utf8').trim()
+  for (const machine_id of ['', 'another']) {
+    use(new Date().toISOString(), { ...other, machine_id, boot_id })
+    expect(await start(dataDir)).toEqual({ isFenced: false, open: 0 })
+  }
   use(new Date().toISOString())
   await expect(open(dataDir)).rejects.toThrow(
     /^Another machine \(machine-id another, process 7\) used .* start again in 30 s\.$/,

@@ -52,11 +52,13 @@ export function requireNoOtherMachine(dataDir: string, now: Millis): void {
   const file = readInstanceFile(dataDir)
   if (!file?.machine) return
   const ours = readMachine()
-  const isSame = (name: 'machine_id' | 'boot_id') => file.machine?.[name] === '' || file.machine?.[name] === ours[name]
+  const { machine_id, boot_id, pid } = file.machine
+  // A container image has no machine-id; a machine that has started again has another boot_id.
+  const isSame = machine_id === '' ? ['', ours.boot_id].includes(boot_id) : machine_id === ours.machine_id
   const ageMs = Math.abs(now - Date.parse(file.renewed_at))
-  if (isSame('machine_id') || isSame('boot_id') || !(ageMs < LEASE_MS)) return
+  if (isSame || boot_id === ours.boot_id || !(ageMs < LEASE_MS)) return
   throw new InUseError(
-    `Another machine (machine-id ${file.machine.machine_id}, process ${file.machine.pid}) used ${dataDir} ${Math.round(ageMs / 1000)} s ago. Two services on one directory send mail twice: stop the one there; if it is gone, start again in ${LEASE_MS / 1000} s.`,
+    `Another machine (${machine_id === '' ? `boot_id ${boot_id}` : `machine-id ${machine_id}`}, process ${pid}) used ${dataDir} ${Math.round(ageMs / 1000)} s ago. Two services on one directory send mail twice: stop the one there; if it is gone, start again in ${LEASE_MS / 1000} s.`,
   )
 }
 
