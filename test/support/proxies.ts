@@ -1,5 +1,5 @@
 /**
- * @module Debian's Caddy and nginx for tests: run the documented configuration on free ports of 127.0.0.1 and ::1, with
+ * @module Debian's Caddy, HAProxy and nginx for tests: run the documented configuration on free ports of 127.0.0.1 and ::1, with
  * files in a temporary folder. Contact no external certificate authority, install no trust on the machine, and leave
  * its own services alone.
  */
@@ -34,7 +34,7 @@ const PATH = `${process.env['PATH'] ?? ''}:/usr/sbin`
  * Whether tests with a proxy can run. Logs the reason once if not, unless the environment requires the tests (`CI` or
  * `REQUIRE_PROXIES` is `true`): then they run, and fail without it.
  */
-export function isProxyAvailable(program: 'caddy' | 'nginx'): boolean {
+export function isProxyAvailable(program: 'caddy' | 'haproxy' | 'nginx'): boolean {
   if (process.env['CI'] === 'true' || process.env['REQUIRE_PROXIES'] === 'true') return true
   const isInstalled = Bun.which(program, { PATH }) !== null
   if (!isInstalled) console.warn(`Tests with ${program} are skipped: the package ${program} is not installed`)
@@ -120,6 +120,30 @@ export async function startNginx(
       command: ['nginx', '-p', folder, '-c', join(folder, 'nginx.conf'), '-e', 'stderr'],
       // Written once its ports are bound.
       isUp: () => existsSync(join(folder, 'pid')),
+    }
+  })
+  return { ...ports, caPem: ca.pem, log, [Symbol.asyncDispose]: stop }
+}
+
+/** Starts HAProxy with one certificate for `names` in place of those that the configuration names. */
+export async function startHaproxy(config: string, names: readonly string[]): Promise<ReverseProxy> {
+  const ca = createCertificateAuthority()
+  const { cert, key } = ca.issue(names)
+  const { ports, log, stop } = await start('haproxy', async (folder) => {
+    const [port, httpPort] = await Promise.all([findFreePort(), findFreePort()])
+    const file = join(folder, 'haproxy.cfg')
+    writeFileSync(join(folder, 'pair.pem'), cert + key)
+    writeFileSync(
+      file,
+      config
+        .replace('bind :443 ', `bind 127.0.0.1:${port} `)
+        .replace('bind :80\n', `bind 127.0.0.1:${httpPort}\n`)
+        .replace(/crt \S+/, `crt ${join(folder, 'pair.pem')}`),
+    )
+    return {
+      ports: { port },
+      command: ['haproxy', '-W', '-db', '-f', file],
+      isUp: (text) => text.includes('Loading success'),
     }
   })
   return { ...ports, caPem: ca.pem, log, [Symbol.asyncDispose]: stop }
