@@ -5,6 +5,7 @@ import { simpleParser } from 'mailparser'
 import { openUnsubscribeToken } from '#features/sending/unsubscribe/headers.ts'
 import { eventually } from '#test/support/app.ts'
 import type { Zone } from '#test/support/dns-server.ts'
+import { createFolder } from '#test/support/folder.ts'
 import { type MailFlow, startMailFlow } from '#test/support/mail-flow.ts'
 import { isPostfixAvailable, type Postfix, startPostfix } from '#test/support/postfix.ts'
 import { hasDkimpy, verifyWithDkimpy, verifyWithMailauth } from '../protocols/dkim/verifiers.ts'
@@ -306,5 +307,48 @@ suite('through a Postfix as smarthost', () => {
     const { events } = await flow.outcome('bob@elsewhere.test')
     expect(events).toMatchObject([{ type: 'deferred', data: { bounce_category: 'tls_failure' } }])
     expect(implicit.messages('bob@elsewhere.test')).toEqual([])
+  })
+})
+
+suite('through a farm of two Postfix behind one name', () => {
+  const mailbox = 'bob@elsewhere.test'
+  const toSubjects = (farm: readonly Postfix[]) =>
+    farm.flatMap((postfix) => postfix.messages(mailbox).flatMap((message) => headerLines(message, 'Subject')))
+
+  test('both get mail; when one dies, the other gets the rest, and every message arrives once', async () => {
+    await using first = await startPostfix({ mailboxes: [mailbox] })
+    await using second = await startPostfix({ mailboxes: [mailbox], address: '127.0.0.2', port: first.port })
+    using folder = createFolder({ 'providers.toml': '[smarthost]\nmessages_per_connection = 1\n' })
+    await using flow = await startMailFlow({
+      zone: { 'relay.test': { A: ['127.0.0.1', '127.0.0.2'] } },
+      settings: {
+        TASSIS_DELIVERY: 'relay',
+        TASSIS_RELAY_URL: `smtp://relay.test:${first.port}`,
+        TASSIS_RELAY_TLS: 'opportunistic',
+        TASSIS_PROVIDERS_FILE: folder.pathOf('providers.toml'),
+      },
+    })
+    const subjects: string[] = []
+    const send = async (count: number) => {
+      const added = Array.from({ length: count }, (_, i) => `Number ${subjects.length + i}`)
+      subjects.push(...added)
+      const sent = await Promise.all(added.map((subject) => flow.send({ to: mailbox, subject })))
+      return Promise.all(sent.map((one) => flow.settled(one)))
+    }
+    await send(40)
+    await eventually(() => toSubjects([first, second]).length === subjects.length)
+    const before = first.messages(mailbox).length
+    expect(before).toBeGreaterThan(0)
+    expect(before).toBeLessThan(subjects.length)
+    await first.stop()
+    const settled = await send(40)
+    expect(
+      settled
+        .flatMap(({ recipients }) => recipients)
+        .filter(({ status, attempts }) => status !== 'sent' || attempts !== 1),
+    ).toEqual([])
+    await eventually(() => toSubjects([first, second]).length === subjects.length)
+    expect(first.messages(mailbox).length).toBe(before)
+    expect(toSubjects([first, second]).sort()).toEqual(subjects.map((subject) => `Subject: ${subject}`).sort())
   })
 })

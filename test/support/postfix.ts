@@ -37,6 +37,10 @@ export interface PostfixOptions {
   readonly relay?: { readonly port: number; readonly portOf?: Readonly<Record<string, number>> }
   /** User -> password: sending then requires AUTH, which is offered over TLS only. */
   readonly users?: Readonly<Record<string, string>>
+  /** Address of the loopback network; default 127.0.0.1. */
+  readonly address?: string
+  /** A port that is free at the address; default: any. */
+  readonly port?: number
   /** Settings of main.cf that replace those made here. */
   readonly settings?: Readonly<Record<string, string>>
 }
@@ -52,6 +56,8 @@ export interface Postfix extends AsyncDisposable {
   messages(mailbox: string): Buffer[]
   /** Postfix's log. */
   log(): string
+  /** Ends its processes; its mail stays until it is disposed of. */
+  stop(): Promise<void>
 }
 
 const SBIN = '/usr/lib/postfix/sbin'
@@ -83,12 +89,13 @@ export async function startPostfix(options: PostfixOptions): Promise<Postfix> {
   }
   try {
     prepareFolder(folder, options, auth)
-    const { port, pid, stop } = await startMaster(folder)
+    const { port, pid, stop } = await startMaster(folder, options)
     return {
       port,
       pid,
       messages: (mailbox) => readMaildir(join(folder, 'mail', maildirOf(mailbox), 'new')),
       log: () => logOf(folder),
+      stop,
       async [Symbol.asyncDispose]() {
         await stop()
         await discard()
@@ -261,8 +268,8 @@ function mainSettings(folder: string, options: PostfixOptions, auth: DovecotAuth
 }
 
 /** Services of a receiving Postfix: name, type, private, unprivileged, chroot, wakeup, max processes, command. */
-const masterServices = (port: number): string =>
-  `127.0.0.1:${port} inet n - n - 50 smtpd
+const masterServices = (endpoint: string): string =>
+  `${endpoint} inet n - n - 50 smtpd
 cleanup unix n - n - 0 cleanup
 qmgr unix n - n 300 1 qmgr
 tlsmgr unix - - n 1000? 1 tlsmgr
@@ -290,11 +297,14 @@ interface Master {
 }
 
 /** Another process may take the free port before Postfix does: then another port is tried. */
-async function startMaster(folder: string): Promise<Master> {
+async function startMaster(
+  folder: string,
+  { address = '127.0.0.1', port: fixedPort }: PostfixOptions,
+): Promise<Master> {
   const etc = join(folder, 'etc')
   for (let tries = 1; ; tries++) {
-    const port = await findFreePort()
-    writeFileSync(join(etc, 'master.cf'), masterServices(port))
+    const port = fixedPort ?? (await findFreePort())
+    writeFileSync(join(etc, 'master.cf'), masterServices(`${address}:${port}`))
     utimesSync(join(etc, 'master.cf'), 0, 0)
     // A separate session: the master ends by signalling its process group.
     const master = Bun.spawn([join(SBIN, 'master'), '-c', etc, '-d'], {
@@ -303,7 +313,7 @@ async function startMaster(folder: string): Promise<Master> {
       stdout: 'ignore',
       stderr: 'pipe',
     })
-    if (await isAnswering(port, master)) {
+    if (await isAnswering(address, port, master)) {
       return {
         port,
         pid: master.pid,
@@ -322,10 +332,10 @@ async function startMaster(folder: string): Promise<Master> {
 }
 
 /** True once the port sends a greeting; false when the master has ended or after a minute. */
-async function isAnswering(port: number, master: Bun.Subprocess): Promise<boolean> {
+async function isAnswering(address: string, port: number, master: Bun.Subprocess): Promise<boolean> {
   const until = performance.now() + 60_000
   while (performance.now() < until && master.exitCode === null && master.signalCode === null) {
-    if (await hasGreeting(port)) return true
+    if (await hasGreeting(address, port)) return true
     await Bun.sleep(20)
   }
   return false
@@ -335,10 +345,10 @@ async function isAnswering(port: number, master: Bun.Subprocess): Promise<boolea
  * With implicit TLS there is no greeting before the handshake: an open connection is enough, since only Postfix listens
  * there.
  */
-function hasGreeting(port: number): Promise<boolean> {
+function hasGreeting(address: string, port: number): Promise<boolean> {
   return new Promise((resolve) => {
     Bun.connect({
-      hostname: '127.0.0.1',
+      hostname: address,
       port,
       socket: {
         open(socket) {

@@ -14,6 +14,7 @@ import { backoffDelayMs } from '#platform/queue/backoff.ts'
 import type { Clock, Millis } from '#platform/time/clock.ts'
 import { hours, minutes } from '#platform/units.ts'
 import {
+  type HostAddresses,
   type HostWithAddresses,
   type MailRoute,
   resolveHostAddresses,
@@ -101,11 +102,13 @@ async function resolveNamedHost(app: App, host: string): Promise<RouteResult> {
   }
 }
 
-/** The addresses of a host that the operator names. */
-const resolveOwnHost = async (app: App, host: string) =>
-  isIP(host)
-    ? ({ kind: 'ok', addresses: [host] } as const)
-    : resolveHostAddresses(app.resolver, host, { ipv6: app.config.ipv6 })
+/** The addresses of a host that the operator names: IPv4 first, and those in random order, so that they share the load. */
+async function resolveOwnHost(app: App, host: string): Promise<HostAddresses | { kind: 'ok'; addresses: string[] }> {
+  if (isIP(host)) return { kind: 'ok', addresses: [host] }
+  const found = await resolveHostAddresses(app.resolver, host, { ipv6: app.config.ipv6 })
+  if (found.kind !== 'ok') return found
+  return { kind: 'ok', addresses: shuffle(found.addresses).sort((a, b) => Number(isIPv6(a)) - Number(isIPv6(b))) }
+}
 
 /** The operator chose the smarthost, so any address is allowed. */
 export async function resolveSmarthostRoute(
