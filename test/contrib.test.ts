@@ -97,6 +97,98 @@ test('the compose files name the image, the volume, port 25 and settings that th
   }
 })
 
+interface Manifest {
+  readonly kind: string
+  readonly apiVersion: string
+  readonly metadata: { readonly name: string }
+  // biome-ignore lint/suspicious/noExplicitAny: the test reads fields that the kind of the manifest has
+  readonly [key: string]: any
+}
+
+test('the Kubernetes manifests fit together, and have probes and settings that the program knows', () => {
+  const manifests = Bun.YAML.parse(read('kubernetes/tassis.yaml')) as Manifest[]
+  expect(manifests.map(({ apiVersion, kind, metadata: { name } }) => `${apiVersion} ${kind} ${name}`)).toEqual([
+    'v1 Secret tassis',
+    'v1 Service tassis-nodes',
+    'v1 Service tassis',
+    'v1 Service tassis-smtp',
+    'policy/v1 PodDisruptionBudget tassis',
+    'apps/v1 StatefulSet tassis',
+  ])
+  const find = (kind: string) => manifests.filter((manifest) => manifest.kind === kind)
+  const [{ spec } = { spec: undefined }] = find('StatefulSet')
+  const { labels } = spec.template.metadata
+  const [container] = spec.template.spec.containers
+  for (const { spec: service } of find('Service')) {
+    expect(service.selector).toEqual(labels)
+    for (const { targetPort } of service.ports)
+      expect(container.ports.map(({ name }: never) => name)).toContain(targetPort)
+  }
+  // Nothing that waits for a pod to be ready would end: standbys never are.
+  expect([spec.replicas, spec.podManagementPolicy, spec.updateStrategy, spec.serviceName]).toEqual([
+    3,
+    'Parallel',
+    { type: 'OnDelete' },
+    'tassis-nodes',
+  ])
+  for (const selector of [spec.selector, find('PodDisruptionBudget')[0]?.['spec'].selector])
+    expect(selector).toEqual({ matchLabels: labels })
+  expect([container.livenessProbe.httpGet, container.readinessProbe.httpGet]).toEqual([
+    { path: '/healthz', port: 'http' },
+    { path: '/readyz', port: 'http' },
+  ])
+
+  const secret = find('Secret')[0]?.['stringData'] as Record<string, string>
+  const settings = load(
+    Object.fromEntries(
+      container.env.map(({ name, value, valueFrom }: Record<string, never>) => [
+        name,
+        value ?? secret[valueFrom?.['secretKeyRef']?.['key'] ?? ''] ?? 'tassis-0',
+      ]),
+    ),
+  )
+  expect(settings).toMatchObject({ TASSIS_NODE: 'tassis-0', TASSIS_MASTER_KEY_FILE: '/secret/master.key' })
+  const portOf = (name: string) => Number(settings[name]?.split(':').at(-1))
+  expect(container.ports).toEqual([
+    { name: 'http', containerPort: portOf('TASSIS_HTTP_ADDR') },
+    { name: 'smtp', containerPort: portOf('TASSIS_INBOUND_ADDR') },
+    { name: 'metrics', containerPort: portOf('TASSIS_METRICS_ADDR') },
+  ])
+  const volumes = [
+    ...spec.volumeClaimTemplates.map(({ metadata }: Manifest) => metadata),
+    ...spec.template.spec.volumes,
+  ]
+  expect(container.volumeMounts.map(({ name }: never) => name).sort()).toEqual(volumes.map(({ name }) => name).sort())
+  expect(container.volumeMounts).toContainEqual({ name: 'data', mountPath: settings['TASSIS_DATA_DIR'] })
+})
+
+test('the settings of a node name every PostgreSQL of the Patroni example, which loses no commit', () => {
+  const lines = read('postgresql/tassis.env').match(/^#?TASSIS_\w+=.*$/gm) ?? []
+  const settings = lines.map((line) =>
+    load({ [line.slice(0, line.indexOf('=')).replace('#', '')]: line.slice(line.indexOf('=') + 1) }),
+  )
+  expect(settings.map((one) => Object.keys(one))).toEqual([['TASSIS_REPLICATE'], ['TASSIS_REPLICATE'], ['TASSIS_NODE']])
+  const patroni = Bun.YAML.parse(read('postgresql/patroni.yml')) as {
+    etcd3: { hosts: string[] }
+    bootstrap: { dcs: { synchronous_mode: boolean; postgresql: { parameters: Record<string, unknown> } } }
+  }
+  const { dcs } = patroni.bootstrap
+  expect([dcs.synchronous_mode, dcs.postgresql.parameters['synchronous_commit']]).toEqual([true, 'on'])
+  const hosts = patroni.etcd3.hosts.map((host) => host.replace(':2379', ':5432')).join()
+  expect(lines[0]).toContain(`@${hosts}/tassis?sslmode=require`)
+})
+
+test.skipIf(Bun.which('patroni') === null)('Patroni finds no mistake in its configuration', () => {
+  const { stdout, stderr } = Bun.spawnSync(['patroni', '--validate-config', join(CONTRIB, 'postgresql/patroni.yml')])
+  const mistakes = `${stdout}${stderr}`
+    .split('\n')
+    // Its addresses are not those of this machine; and rules may stand in `postgresql.pg_hba` instead.
+    .filter(
+      (line) => line !== '' && !/^(\w+\.listen .* is already in use|bootstrap\.pg_hba +is not defined)/.test(line),
+    )
+  expect(mistakes).toEqual([])
+})
+
 test('the Dokploy template routes to a service of its compose file and sets each variable there', () => {
   const { config } = Bun.TOML.parse(read('dokploy/template.toml')) as {
     config: { env: string[]; domains: { serviceName: string; port: number; host: string }[] }
