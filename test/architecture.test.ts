@@ -66,7 +66,7 @@ const RANK: readonly string[] = Object.entries(AREAS).flatMap(([area, features])
 /** At most so many lines of TypeScript. A limit is raised only in a commit that says why; lower it when code goes. */
 const MAX_LINES: Readonly<Record<string, number>> = {
   core: 5200,
-  setup: 9250,
+  setup: 9300,
   sending: 25350,
   people: 6700,
   receiving: 11700,

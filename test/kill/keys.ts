@@ -62,7 +62,7 @@ async function prepareSecrets(): Promise<void> {
   if (!domain) throw new Error('there is no domain')
   domainId = formatUuid(domain.uuid)
   selector = domain.dkimSelector
-  const records = listDnsRecords(app.config, domain)
+  const records = listDnsRecords(app, domain)
   for (const record of [records.spf, records.dkim, records.dkim_ed25519, records.return_path])
     if (record) publish(record)
   await app.commit.write((tx) => {
@@ -189,8 +189,7 @@ async function judge(before: string): Promise<void> {
     if (selector !== signing.selector) sum.rotated++
     selector = signing.selector
     // The records are published, so the next round can rotate again.
-    for (const [key, record] of Object.entries(listDnsRecords(app.config, domain)))
-      if (key.endsWith('_next')) publish(record)
+    for (const [key, record] of Object.entries(listDnsRecords(app, domain))) if (key.endsWith('_next')) publish(record)
     if (app.keys.masters().length >= MAX_KEYS) writeFileSync(keyFile, `${readKeys().split('\n')[0]}\n`)
   } finally {
     await close()

@@ -169,8 +169,8 @@ function formatRecords(domain: Domain, keys?: Key[]): string {
   // Without a check, an operator has marked the domain verified.
   const found = domain.checked_at ? ' (found)' : ' (not checked)'
   const blocks = listRecords(domain, keys).map(
-    ({ key, type, host: name, priority, value, verified }) =>
-      `${PURPOSES[key]}${verified ? found : ''}\n${output.formatFields({ type, name, priority, value }, 2)}`,
+    ({ key, type, host: name, priority, value, further_values: others = [], verified }) =>
+      `${PURPOSES[key]}${verified ? found : ''}\n${output.formatFields({ type, name, priority, value: [value, ...others].join(', and another with ') }, 2)}`,
   )
   return [`Publish these records in the DNS of ${domain.domain}:`, ...blocks].join('\n\n')
 }
@@ -178,6 +178,7 @@ function formatRecords(domain: Domain, keys?: Key[]): string {
 /** One line per record. The inbound MX is commented out, because publishing it redirects the domain's mail. */
 const formatZone = (domain: Domain): string =>
   listRecords(domain)
+    .flatMap(({ further_values: others = [], ...record }) => [record, ...others.map((value) => ({ ...record, value }))])
     .map((record) => {
       const line = formatZoneLine(`${record.host}.`, record)
       return record.key === 'mx' ? `; ${PURPOSES.mx}:\n; ${line}` : line

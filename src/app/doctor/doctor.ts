@@ -16,7 +16,7 @@ import type { DnsClient } from '#protocols/dns/resolver.ts'
 import type { DoctorFindings, Finding } from '../status-routes.ts'
 import { checkCertificates } from './checks/certificates.ts'
 import { checkDisk, checkFileLimit, checkMemory, checkOwners } from './checks/machine.ts'
-import { checkAddresses, checkHostname, checkPublicUrl, checkReverseDns } from './checks/names.ts'
+import { checkAddresses, checkClusterDns, checkHostname, checkPublicUrl, checkReverseDns } from './checks/names.ts'
 import { checkOutgoingPort, checkPrivileges, checkRelay } from './checks/network.ts'
 import { checkBlockLists, checkClock, checkResolver } from './checks/resolver.ts'
 import * as state from './checks/state.ts'
@@ -124,6 +124,7 @@ export const CHECKS = {
   addresses: checkAddresses,
   reverse_dns: checkReverseDns,
   public_url: checkPublicUrl,
+  cluster_dns: checkClusterDns,
   outgoing_port: checkOutgoingPort,
   relay: checkRelay,
   privileges: checkPrivileges,

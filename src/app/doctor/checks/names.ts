@@ -1,5 +1,7 @@
 /** @module Checks of the names of this host: host name, its addresses, reverse DNS, public URL. */
+import { checkDomain } from '#features/setup/domains/checks.ts'
 import { findHostnameWarnings } from '#features/setup/domains/dns-records.ts'
+import { listVerifiedDomains, toDomainDns } from '#features/setup/domains/domains.ts'
 import { parseHostPort } from '#platform/settings/setting-kinds.ts'
 import { resolveHostAddresses } from '#protocols/dns/mail-route.ts'
 import { findPublicUrlWarnings } from '../../cli/setting-warnings.ts'
@@ -11,6 +13,7 @@ import {
   forDirectDelivery,
   NOT_DIRECT,
   ok,
+  onNetwork,
   skipped,
   warning,
 } from '../context.ts'
@@ -61,6 +64,38 @@ export function checkPublicUrl({ config }: DoctorContext): Found {
   const [problem] = findPublicUrlWarnings(config)
   return problem === undefined ? ok(`Links in mail lead to ${config.publicUrl}.`) : failWithAdvice(problem)
 }
+
+/** Domains whose records are looked up at a time, newest first, and in all: each needs some ten queries. */
+const MAX_CONCURRENT = 8
+const MAX_DOMAINS = 40
+const MAX_NAMED = 5
+
+/** Whether the records of sending domains cover the nodes that may take over: else mail is rejected after a failover. */
+export const checkClusterDns = onNetwork(async ({ resolver, service }) => {
+  const app = service?.app
+  if (!app?.cluster) return skipped('Not checked: only the leader of a cluster can.')
+  const names = new Set(app.cluster.nodes().map(({ hostname }) => hostname))
+  const domains = listVerifiedDomains(app.db, MAX_DOMAINS)
+  const count = domains.length
+  const bad: string[] = []
+  const work = async () => {
+    for (let domain = domains.shift(); domain; domain = domains.shift()) {
+      const checks = await checkDomain(resolver, { ...toDomainDns(app, domain), needsOtherNodes: true })
+      const isBad = [checks.spf, checks.return_path, ...(domain.inboundEnabled ? [checks.mx] : [])].some(
+        ({ outcome }) => outcome === 'wrong' || outcome === 'missing',
+      )
+      if (isBad) bad.push(domain.domain)
+    }
+  }
+  await Promise.all(Array.from({ length: MAX_CONCURRENT }, work))
+  const nodes = [...names].join(', ')
+  if (bad.length === 0) return ok(`SPF and MX of ${count} domains cover all nodes (${nodes}).`)
+  const named = bad.sort().slice(0, MAX_NAMED).join(', ')
+  return warning(
+    `SPF or MX of ${bad.length} of ${count} domains do not cover all nodes (${nodes}): ${named}${bad.length > MAX_NAMED ? ' and others' : ''}.`,
+    'Let their owners publish what the domain shows in the dashboard, or `tassis domains records DOMAIN`, before another node takes over.',
+  )
+})
 
 /** Addresses from which receivers see mail come: the configured ones and those of the host name. */
 export async function listPublicSources({

@@ -204,11 +204,14 @@ function Name({ record, dns, isAbsolute }: CellProps & { readonly isAbsolute: bo
 
 /** What to publish, and below it what the check found and what stays. */
 function Value({ record, dns }: CellProps) {
-  const { key, found, status, priority, name } = record
+  const { key, found, status, priority, name, further_values: further = [] } = record
   const notes = [describeKept(record), status !== 'verified' && toFinding(record)].filter(Boolean)
   return (
     <>
       <CopyText value={toPublish(record)} what={`value of the ${RECORDS[key].name} record`} />
+      {further.map((value) => (
+        <CopyText key={value} value={value} what={`value of a further ${RECORDS[key].name} record`} />
+      ))}
       {priority !== undefined && <div className="cell-note">Priority {priority}.</div>}
       {status === 'wrong' &&
         [...new Set(found)]

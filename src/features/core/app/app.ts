@@ -28,6 +28,16 @@ export interface WorkBudget {
   charge(accountId: number, units: number): void
 }
 
+export interface ClusterView {
+  /** All nodes, this one among them, as they were within the last seconds. */
+  nodes(): readonly {
+    readonly name: string
+    readonly hostname: string
+    /** As in `TASSIS_OUTBOUND_IPS`; empty when the system chooses. */
+    readonly outbound_ips: readonly string[]
+  }[]
+}
+
 export interface App {
   readonly config: Config
   /** A trusted clock (platform/process/trusted-clock.ts), which at first ignores jumps of days ahead. */
@@ -109,6 +119,8 @@ export interface App {
    * transaction and after it.
    */
   readonly sendingChanged: Signal<{ readonly accountId: number }>
+  /** In a cluster: its nodes. */
+  readonly cluster?: ClusterView | undefined
   /** Blobs of the content store may have become unreferenced. */
   readonly contentDropped: Signal<void>
   /** An account, or the data about one address, is to be deleted. */

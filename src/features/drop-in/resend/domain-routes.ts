@@ -5,6 +5,7 @@ import { authenticated, requires } from '#features/core/app/http.ts'
 import {
   changeDomain,
   createDomain,
+  type DnsSource,
   type Domain,
   findDomain,
   getDomain,
@@ -21,7 +22,6 @@ import { isoTime } from '#platform/http/envelope.ts'
 import { setIgnored } from '#platform/http/ignored-fields.ts'
 import { formatUuid, parseUuid } from '#platform/ids.ts'
 import type { JsonObject } from '#platform/json-object.ts'
-import type { Config } from '#platform/settings/config.ts'
 import type { Millis } from '#platform/time/clock.ts'
 import { listUnknown, readBody, readText, requireJsonObject, requireText } from './body.ts'
 import { RESEND_PREFIX } from './dialect.ts'
@@ -142,10 +142,10 @@ export const toListedDomain = (domain: Domain) => ({
   ...(domain.trackingDomain !== null && { tracking_subdomain: toSubdomain(domain.trackingDomain, domain.domain) }),
 })
 
-export const toDomainDetail = ({ config, clock }: Pick<App, 'config' | 'clock'>, domain: Domain) => ({
+export const toDomainDetail = (app: DnsSource & Pick<App, 'clock'>, domain: Domain) => ({
   object: 'domain' as const,
   ...toListedDomain(domain),
-  records: toRecords(config, domain, clock.now()),
+  records: toRecords(app, domain, app.clock.now()),
 })
 
 function toStatus({ verifiedAt, recordsLostAt, checkedAt }: Domain) {
@@ -163,8 +163,8 @@ type DnsRecord = ReturnType<typeof listDnsRecords>['spf']
  * The records that the domain needs, named below its registrable domain, as DNS providers want them typed. During a
  * rotation of DKIM keys also those of the next keys, which wait, and of former ones, as long as they must stay.
  */
-function toRecords(config: Config, domain: Domain, now: Millis) {
-  const { spf, return_path, dkim, dkim_next, dkim_ed25519_next, mx, tracking } = listDnsRecords(config, domain)
+function toRecords(app: DnsSource, domain: Domain, now: Millis) {
+  const { spf, return_path, dkim, dkim_next, dkim_ed25519_next, mx, tracking } = listDnsRecords(app, domain)
   const dkimRecords = [
     dkim,
     dkim_next,
@@ -178,16 +178,19 @@ function toRecords(config: Config, domain: Domain, now: Millis) {
     ttl: 'Auto',
     status: verified ? ('verified' as const) : toOpenStatus(domain),
   })
-  const priority = (record: DnsRecord) => record.priority ?? 10
+  const toMx = (record: DnsRecord) =>
+    [record.value, ...(record.further_values ?? [])].map((value) => ({
+      ...toRecord({ ...record, value }),
+      type: 'MX' as const,
+      priority: record.priority ?? 10,
+    }))
   return [
-    { record: 'SPF' as const, ...toRecord(return_path), type: 'MX' as const, priority: priority(return_path) },
+    ...toMx(return_path).map((record) => ({ record: 'SPF' as const, ...record })),
     { record: 'SPF' as const, ...toRecord(spf), type: 'TXT' as const },
     ...dkimRecords
       .filter((record) => record !== undefined)
       .map((record) => ({ record: 'DKIM' as const, ...toRecord(record), type: 'TXT' as const })),
-    ...(domain.inboundEnabled
-      ? [{ record: 'Receiving' as const, ...toRecord(mx), type: 'MX' as const, priority: priority(mx) }]
-      : []),
+    ...(domain.inboundEnabled ? toMx(mx).map((record) => ({ record: 'Receiving' as const, ...record })) : []),
     ...(tracking ? [{ record: 'Tracking' as const, ...toRecord(tracking), type: 'CNAME' as const }] : []),
   ]
 }

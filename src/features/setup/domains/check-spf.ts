@@ -7,7 +7,7 @@ import { resolveHostAddresses } from '#protocols/dns/mail-route.ts'
 import { createMailauthResolver } from '#protocols/dns/mailauth-resolver.ts'
 import type { Resolver } from '#protocols/dns/resolver.ts'
 import * as result from './check-result.ts'
-import { type DomainDns, formatSpfValue, toReturnPathHost } from './dns-records.ts'
+import { type DomainDns, formatSpfValue, type NodeDns, toReturnPathHost } from './dns-records.ts'
 
 const MAX_ADDRESSES = 20
 
@@ -28,8 +28,10 @@ export async function checkSpf(resolver: Resolver, dns: DomainDns): Promise<resu
       `Keep only one, with the value ${formatSpfValue(dns)}`,
     )
   }
-  const addresses = await resolveOwnAddresses(resolver, dns)
-  return result.isCheck(addresses) ? addresses : evaluate(resolver, dns, record, addresses)
+  const nodes = [dns, ...(dns.needsOtherNodes ? (dns.otherNodes ?? []) : [])]
+  const found = await Promise.all(nodes.map((node) => resolveAddresses(resolver, node)))
+  const addresses = new Set(found.flatMap((one) => (result.isCheck(one) ? [] : one)))
+  return found.find(result.isCheck) ?? evaluate(resolver, dns, record, [...addresses].slice(0, MAX_ADDRESSES))
 }
 
 async function checkAbsentSpf(resolver: Resolver, dns: DomainDns, texts: readonly string[]): Promise<result.Check> {
@@ -46,12 +48,15 @@ async function checkAbsentSpf(resolver: Resolver, dns: DomainDns, texts: readonl
   return result.missing(`There is no SPF record at ${host}.`, hint, advice)
 }
 
-async function resolveOwnAddresses(resolver: Resolver, dns: DomainDns): Promise<readonly string[] | result.Check> {
-  if (dns.outboundIps.length > 0) return dns.outboundIps.slice(0, MAX_ADDRESSES)
-  const found = await resolveHostAddresses(resolver, dns.hostname, { ipv6: true })
+async function resolveAddresses(
+  resolver: Resolver,
+  { hostname, outboundIps }: NodeDns,
+): Promise<readonly string[] | result.Check> {
+  if (outboundIps.length > 0) return outboundIps
+  const found = await resolveHostAddresses(resolver, hostname, { ipv6: true })
   if (found.kind === 'ok') return found.addresses
   return result.unknown(
-    `The SPF record could not be evaluated, because the addresses of our own host ${dns.hostname} are unknown`,
+    `The SPF record could not be evaluated, because the addresses of our own host ${hostname} are unknown`,
     found.kind === 'temporary'
       ? `now: ${found.reason} Check again in a few minutes.`
       : '(no address record). The operator of this service must publish them; your domain is fine.',

@@ -11,6 +11,7 @@ import {
   type ByRecord,
   type DkimPublicKey,
   type DomainDns,
+  listOtherHosts,
   resolveRecords,
   toEd25519Key,
   toReturnPathHost,
@@ -61,7 +62,9 @@ async function checkMx(resolver: Resolver, dns: DomainDns, host: string, purpose
   if (result.isCheck(records)) return records
   const { hostname, domain } = dns
   const formatAdvice = (sentence: string) => purpose.condition + sentence
-  const publish = `Publish an MX record at ${host} with priority 10 and the value ${hostname}`
+  const others = listOtherHosts(dns).map((name) => name.toLowerCase())
+  const values = [hostname, ...others].join(', and another with the value ')
+  const publish = `Publish an MX record at ${host} with priority 10 and the value ${values}`
   if (records.length === 0) {
     const isOurs = async (name: string) =>
       result.hasRecord(await resolver.mx(name), ({ exchange }) => exchange === hostname.toLowerCase())
@@ -82,13 +85,26 @@ async function checkMx(resolver: Resolver, dns: DomainDns, host: string, purpose
     )
   }
   const before = named.filter(
-    (r) => r !== ourRecord && r.exchange !== ourRecord.exchange && r.preference <= ourRecord.preference,
+    (r) =>
+      r !== ourRecord &&
+      r.exchange !== ourRecord.exchange &&
+      r.preference <= ourRecord.preference &&
+      !others.includes(r.exchange),
   )
   if (before.length > 0) {
     return result.wrong(
       `The MX records of ${host} name ${hostname} with priority ${ourRecord.preference}, but also ${formatRecords(before)}, and senders use the lowest number first.`,
       purpose.whenElsewhere,
       formatAdvice(`Remove the others or give ${hostname} the lowest number.`),
+    )
+  }
+  const absent = dns.needsOtherNodes ? others.filter((name) => !named.some((r) => r.exchange === name)) : []
+  if (absent.length > 0) {
+    return result.wrong(
+      `The MX of ${host} points to ${hostname}, but not to ${absent.join(' and ')}, which may take over from it.`,
+      formatAdvice(
+        `Publish a further MX record at ${host} with priority 10 and the value ${absent.join(', another with ')}`,
+      ),
     )
   }
   return result.verified(`The MX of ${host} points to ${hostname}.`)

@@ -12,18 +12,26 @@ export interface DkimPublicKeys {
   readonly ed25519PublicKey: string | null
 }
 
-/** The values from which the records are built. */
-export interface DomainDns extends DkimPublicKeys {
+/** Where mail leaves and arrives: this service, or another node of its cluster. */
+export interface NodeDns {
+  /** The host name to which MX records point. */
+  readonly hostname: string
+  /** Its source addresses; empty when the system chooses. */
+  readonly outboundIps: readonly string[]
+}
+
+/** The values from which the records are built; host name and addresses are those of this service. */
+export interface DomainDns extends DkimPublicKeys, NodeDns {
   /** Lower-case A-labels. */
   readonly domain: string
   /** The keys that will sign once their records are published; null: no rotation waits. */
   readonly nextDkim: DkimPublicKeys | null
   /** The label of the envelope sender's subdomain, such as `send`. */
   readonly sendingSubdomain: string
-  /** Our own host name, to which MX records point. */
-  readonly hostname: string
-  /** Our source addresses; empty when the system chooses. */
-  readonly outboundIps: readonly string[]
+  /** In a cluster: the nodes that may take over. The records that we offer cover them. */
+  readonly otherNodes?: readonly NodeDns[]
+  /** Whether a check fails for records that do not cover the other nodes, although mail flows now. */
+  readonly needsOtherNodes?: boolean
 }
 
 export const DNS_RECORD_KEYS = ['spf', 'dkim', 'dmarc', 'return_path', 'mx'] as const
@@ -56,6 +64,8 @@ export interface DnsRecord {
   readonly host: string
   readonly value: string
   readonly priority?: number
+  /** MX: the values of further records with the same priority, for the other nodes of a cluster. */
+  readonly further_values?: string[]
   readonly verified: boolean
 }
 
@@ -66,6 +76,8 @@ export function buildDnsRecords(
   dns: DomainDns & { readonly verified: Readonly<Record<DnsRecordKey, boolean>> },
 ): Record<DnsRecordKey, DnsRecord> {
   const { verified } = dns
+  const further = listOtherHosts(dns)
+  const mx = { priority: MX_PRIORITY, ...(further.length > 0 && { further_values: further }) }
   return {
     spf: { type: 'TXT', host: toReturnPathHost(dns), value: formatSpfValue(dns), verified: verified.spf },
     dkim: buildDkimRecord(dns, toRsaKey(dns), verified.dkim),
@@ -74,12 +86,16 @@ export function buildDnsRecords(
       type: 'MX',
       host: toReturnPathHost(dns),
       value: dns.hostname,
-      priority: MX_PRIORITY,
+      ...mx,
       verified: verified.return_path,
     },
-    mx: { type: 'MX', host: dns.domain, value: dns.hostname, priority: MX_PRIORITY, verified: verified.mx },
+    mx: { type: 'MX', host: dns.domain, value: dns.hostname, ...mx, verified: verified.mx },
   }
 }
+
+/** Host names of the other nodes; nodes that share ours need no record of their own. */
+export const listOtherHosts = ({ hostname, otherNodes = [] }: DomainDns): string[] =>
+  [...new Set(otherNodes.map((node) => node.hostname))].filter((name) => name !== hostname).sort()
 
 /** The record that points the tracking host to us. */
 export const buildTrackingRecord = (host: string, target: string, isVerified: boolean): DnsRecord => ({
@@ -133,10 +149,16 @@ export const toDmarcHost = (domain: string): string => `_dmarc.${domain}`
  * RFC 7208 §4.5. Without configured addresses the record names the host instead. The system may then choose an address
  * that the host name does not have, so other sources only fail softly.
  */
-export function formatSpfValue({ outboundIps, hostname }: DomainDns): string {
-  if (outboundIps.length === 0) return `v=spf1 a:${hostname} ~all`
-  const terms = outboundIps.map((ip) => (isIPv6(ip) ? `ip6:${ip}` : `ip4:${ip}`))
-  return `v=spf1 ${terms.join(' ')} -all`
+export function formatSpfValue(dns: DomainDns): string {
+  const { otherNodes = [] } = dns
+  const nodes = [dns, ...otherNodes]
+  const terms = nodes.flatMap(({ outboundIps, hostname }) =>
+    outboundIps.length === 0 ? `a:${hostname}` : outboundIps.map((ip) => (isIPv6(ip) ? `ip6:${ip}` : `ip4:${ip}`)),
+  )
+  // The same whichever node leads.
+  if (otherNodes.length > 0) terms.sort()
+  const all = nodes.every(({ outboundIps }) => outboundIps.length > 0) ? '-all' : '~all'
+  return ['v=spf1', ...new Set(terms), all].join(' ')
 }
 
 export const formatDkimValue = ({ publicKey, type }: DkimPublicKey): string => formatDkimRecord(publicKey, type)

@@ -12,7 +12,6 @@ import { prepareStatements } from '#platform/db/open.ts'
 import { belowId, type RowWindow } from '#platform/db/row-window.ts'
 import { conflict, invalid, notFound } from '#platform/errors.ts'
 import { formatUuid, newUuid, parseUuid, randomBase62, type UuidBytes } from '#platform/ids.ts'
-import type { Config } from '#platform/settings/config.ts'
 import { listOutboundIps } from '#platform/settings/outbound-source.ts'
 import type { Millis } from '#platform/time/clock.ts'
 import { days } from '#platform/units.ts'
@@ -103,6 +102,7 @@ const sql = prepareStatements((db) => ({
     'SELECT id FROM domains WHERE next_check_at BETWEEN ? AND ? AND deleted_at IS NULL LIMIT 1',
   ),
   redate: db.prepare('UPDATE domains SET next_check_at = ? WHERE next_check_at BETWEEN ? AND ? AND deleted_at IS NULL'),
+  verified: db.prepare<Row, [number]>(`${SELECT} AND verified_at IS NOT NULL ORDER BY domains.id DESC LIMIT ?`),
   deleted: db.prepare<Row, [number, number]>(
     `${SELECT_ALL} WHERE domains.deleted_at IS NOT NULL AND domains.id > ? ORDER BY domains.id LIMIT ?`,
   ),
@@ -134,7 +134,7 @@ export const formatFailing = (failing: Failing): string | null =>
   Object.keys(failing).length > 0 ? JSON.stringify(failing) : null
 
 /** The values from which the domain's DNS records are built. */
-export const toDomainDns = (config: Config, domain: Domain): records.DomainDns => ({
+export const toDomainDns = ({ config, cluster }: DnsSource, domain: Domain): records.DomainDns => ({
   domain: domain.domain,
   selector: domain.dkimSelector,
   dkimPublicKey: domain.dkimPublicKey,
@@ -143,10 +143,19 @@ export const toDomainDns = (config: Config, domain: Domain): records.DomainDns =
   sendingSubdomain: domain.sendingSubdomain,
   hostname: config.hostname,
   outboundIps: listOutboundIps(config.outboundIps),
+  ...(cluster && {
+    otherNodes: cluster
+      .nodes()
+      .filter(({ name }) => name !== config.node)
+      .map(({ hostname, outbound_ips }) => ({ hostname, outboundIps: outbound_ips })),
+  }),
 })
 
-export function listDnsRecords(config: Config, domain: Domain): records.ByRecord<records.DnsRecord> {
-  const dns = toDomainDns(config, domain)
+/** The parts of the app from which records are built. */
+export type DnsSource = Pick<App, 'config' | 'cluster'>
+
+export function listDnsRecords(app: DnsSource, domain: Domain): records.ByRecord<records.DnsRecord> {
+  const dns = toDomainDns(app, domain)
   const ed25519Key = records.toEd25519Key(dns)
   const { trackingDomain: host, trackingVerifiedAt, nextDkim } = domain
   const nextEd25519 = nextDkim && records.toEd25519Key(nextDkim)
@@ -156,7 +165,7 @@ export function listDnsRecords(config: Config, domain: Domain): records.ByRecord
     ...(nextDkim && { dkim_next: records.buildDkimRecord(dns, records.toRsaKey(nextDkim), false) }),
     ...(nextEd25519 && { dkim_ed25519_next: records.buildDkimRecord(dns, nextEd25519, false) }),
     ...(host !== null && {
-      tracking: records.buildTrackingRecord(host, getCnameTarget(config), trackingVerifiedAt !== null),
+      tracking: records.buildTrackingRecord(host, getCnameTarget(app.config), trackingVerifiedAt !== null),
     }),
   }
 }
@@ -314,6 +323,9 @@ export const listDeletedDomains = (db: Database, after: number, limit: number): 
 export function eraseDomain(tx: Tx, id: number): void {
   if (sql(tx.db).erase.run(id).changes > 0) sql(tx.db).eraseKeys.run(id)
 }
+
+/** Verified domains of all accounts, up to `limit`, newest first. */
+export const listVerifiedDomains = (db: Database, limit: number): Domain[] => sql(db).verified.all(limit).map(toDomain)
 
 /** Domains whose check is due at `until` or earlier, in order, after the one that `after` identifies. */
 export const listDueDomains = (

@@ -38,6 +38,15 @@ export const NewTrackingDomain = StrictObject({
 
 const RecordType = StringEnum(['TXT', 'MX', 'CNAME'], { description: 'Type of the record.' })
 
+const FURTHER_VALUES = extra(
+  Type.Optional(
+    Type.Array(Type.String(), {
+      description:
+        'Of an MX, in a cluster whose nodes have names of their own: the values of further records at this name, with the same priority.',
+    }),
+  ),
+)
+
 const DnsRecord = (description: string) =>
   Type.Object(
     {
@@ -47,6 +56,7 @@ const DnsRecord = (description: string) =>
         description: 'Value to publish: of a TXT record without quotes, of an MX record without its priority.',
       }),
       priority: Type.Optional(Type.Integer({ description: 'Priority of an MX record.' })),
+      further_values: FURTHER_VALUES,
       verified: Type.Boolean({ description: 'Whether the record is verified.' }),
     },
     { title: 'DnsRecord', description },
@@ -234,6 +244,7 @@ const PublishedRecord = (description: string) =>
       }),
       expected: Type.String({ description: 'What to publish: a TXT without quotes, an MX without its priority.' }),
       priority: Type.Optional(Type.Integer({ description: 'Priority of an MX.' })),
+      further_values: FURTHER_VALUES,
       found: Type.Array(Type.String(), {
         description:
           'The values at the name now, at most 10 of at most 1,024 characters: an MX with its priority; addresses when a tracking host has no CNAME.',
@@ -298,9 +309,9 @@ export const PublishedDnsWire = Type.Object({
 })
 export type PublishedDnsWire = Static<typeof PublishedDnsWire>
 
-export function toDomainWire({ config, db }: Pick<App, 'config' | 'db'>, domain: Domain): DomainWire {
+export function toDomainWire(app: Pick<App, 'config' | 'cluster' | 'db'>, domain: Domain): DomainWire {
   const { verified } = domain
-  const coveredBy = findCoveringDomain(db, domain)
+  const coveredBy = findCoveringDomain(app.db, domain)
   return toWire(DomainWire, domain, {
     account_id: formatUuid(domain.accountUuid),
     status: domain.verifiedAt === null ? 'pending' : 'verified',
@@ -319,7 +330,7 @@ export function toDomainWire({ config, db }: Pick<App, 'config' | 'db'>, domain:
     lost_records: listLostRecords(domain),
     sends_until: isoTimeOrNull(getSendsUntil(domain)),
     ...(coveredBy !== undefined && { covered_by: coveredBy }),
-    dns_records: listDnsRecords(config, domain),
+    dns_records: listDnsRecords(app, domain),
     ...(domain.formerDkim.length > 0 && {
       former_dkim_selectors: domain.formerDkim.map((former) => ({
         selector: former.selector,
@@ -331,7 +342,7 @@ export function toDomainWire({ config, db }: Pick<App, 'config' | 'db'>, domain:
 }
 
 export function toVerificationWire(
-  app: Pick<App, 'config' | 'db'>,
+  app: Pick<App, 'config' | 'cluster' | 'db'>,
   { domain, checks, fullyVerified }: DomainVerification,
 ): Static<typeof VerificationWire> {
   const wire = toDomainWire(app, domain)

@@ -162,9 +162,9 @@ export const ROTATION_NOTICE: OwnerNotice = {
   kind: ROTATION_KIND,
   intervalMs: 0,
   aheadMs: ROTATION_DELAY_MS,
-  compose({ config, db }, { name }, notices) {
+  compose(app, { name }, notices) {
     const domains = notices.flatMap(({ topic }) => {
-      const domain = findDomainById(db, topic)
+      const domain = findDomainById(app.db, topic)
       // Without next keys, the new ones sign already.
       return domain?.nextDkim ? [domain] : []
     })
@@ -175,7 +175,7 @@ export const ROTATION_NOTICE: OwnerNotice = {
       text: [
         `This is about domains of the account ${name}.`,
         'The DKIM keys of the following domains have reached the age at which this service replaces them. Please publish these TXT records in DNS, beside the present ones:',
-        ...listSome(domains, (domain) => formatRecords(domain, listNextRecords(config, domain)), 'And those of'),
+        ...listSome(domains, (domain) => formatRecords(domain, listNextRecords(app, domain)), 'And those of'),
         'There is no deadline, and nothing breaks without them: mail is signed with the present keys until a check finds the new records. The service checks automatically, every few hours; POST /v1/domains/{id}/verify checks immediately.',
         'Leave the present records in DNS for seven days after that, for mail that is still on its way. GET /v1/domains/{id} (dns_records, former_dkim_selectors) and `tassis domains records` on the server show all records, and when the former ones may be removed.',
       ].join('\n\n'),
@@ -184,8 +184,8 @@ export const ROTATION_NOTICE: OwnerNotice = {
 }
 
 /** What to publish so that the next keys can sign. A domain that does not sign twice needs no second record. */
-function listNextRecords(config: App['config'], domain: Domain): DnsRecord[] {
-  const { dkim_next: rsa, dkim_ed25519_next: ed25519 } = listDnsRecords(config, domain)
+function listNextRecords(app: App, domain: Domain): DnsRecord[] {
+  const { dkim_next: rsa, dkim_ed25519_next: ed25519 } = listDnsRecords(app, domain)
   return [rsa, domain.isEd25519Verified ? ed25519 : undefined].filter((record) => record !== undefined)
 }
 

@@ -123,7 +123,7 @@ const truncate = (text: string): string =>
 /** Looks the domain's records up now, each question once. */
 export async function readPublishedDns(app: App, domain: Domain): Promise<PublishedDnsWire> {
   const resolver = shareAnswers(app.freshResolver)
-  const dns = toDomainDns(app.config, domain)
+  const dns = { ...toDomainDns(app, domain), needsOtherNodes: true }
   const [zone, records, texts] = await Promise.all([
     findZone(resolver, dns.domain),
     describeRecords(app, resolver, domain, dns),
@@ -147,7 +147,7 @@ export async function readPublishedDns(app: App, domain: Domain): Promise<Publis
 
 /** The inbound MX and the tracking host are left out unless they are in use. */
 async function describeRecords(app: App, resolver: Resolver, domain: Domain, dns: DomainDns): Promise<Records> {
-  const expected = listDnsRecords(app.config, domain)
+  const expected = listDnsRecords(app, domain)
   const { mx, ...checks } = await checkDomain(resolver, dns)
   const describe = async (key: CheckKey, check: Promise<Check> | Check | undefined) =>
     check && expected[key] && describeRecord(resolver, dns, key, expected[key], await check)
@@ -168,7 +168,7 @@ async function describeRecord(
   resolver: Resolver,
   dns: DomainDns,
   key: CheckKey,
-  { type, host: name, value, priority }: DnsRecord,
+  { type, host: name, value, priority, further_values }: DnsRecord,
   check: Check,
 ): Promise<PublishedRecord> {
   const [zone, found, kept] = await Promise.all([
@@ -187,6 +187,7 @@ async function describeRecord(
     host: toTypedName(name, zone.name, provider),
     expected: value,
     ...(priority !== undefined && { priority }),
+    ...(further_values && { further_values }),
     found: found.slice(0, MAX_VALUES).map(truncate),
     status: check.outcome === 'unknown' ? 'unanswered' : check.outcome,
     detail: describeWithKept(check, name, value, keep),

@@ -81,7 +81,7 @@ async function checkDns(app: App, domain: Domain): Promise<CheckResults> {
   const { trackingDomain: host } = domain
   const isOurs = host !== null && !isHostElsewhere(app.db, domain.accountId, host)
   const [records, tracking] = await Promise.all([
-    checkDomain(app.freshResolver, toDomainDns(app.config, domain)),
+    checkDomain(app.freshResolver, toDomainDns(app, domain)),
     isOurs ? checkTracking(app.freshResolver, { host, target: getCnameTarget(app.config) }) : undefined,
   ])
   return tracking === undefined ? records : { ...records, tracking }

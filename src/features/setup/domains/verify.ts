@@ -63,7 +63,7 @@ export interface DomainVerification {
 export async function verifyDomain(app: App, actor: Actor, id: string): Promise<DomainVerification> {
   const requested = getOwnableDomain(app.db, actor, id)
   const checks = await runDnsCheck(app, actor.accountId, () =>
-    checkDomain(app.freshResolver, toDomainDns(app.config, requested)),
+    checkDomain(app.freshResolver, toDomainDns(app, requested)),
   )
   return app.commit.write((tx) => {
     // Releases a host that now belongs to another account. Scheduled checks do this too, but frequent requests postpone

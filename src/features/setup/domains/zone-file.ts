@@ -57,8 +57,9 @@ function formatBlock(title: string, record: PublishedDnsWire['records']['spf'], 
   const { name, expected, keep, status, detail } = record
   const isElsewhere = record.zone !== zone
   const owner = isElsewhere ? `${name}.` : name === zone ? '@' : name.slice(0, -zone.length - 1)
-  const line = formatZoneLine(owner, { ...record, value: status === 'wrong' && keep !== undefined ? keep : expected })
-  if (status === 'missing' && !isElsewhere) return [...toComment(title), line]
+  const values = [status === 'wrong' && keep !== undefined ? keep : expected, ...(record.further_values ?? [])]
+  const lines = values.map((value) => formatZoneLine(owner, { ...record, value }))
+  if (status === 'missing' && !isElsewhere) return [...toComment(title), ...lines]
   const reason =
     status === 'verified'
       ? `Exists already; nothing to do. ${detail}`
@@ -67,7 +68,11 @@ function formatBlock(title: string, record: PublishedDnsWire['records']['spf'], 
         : status === 'unanswered'
           ? `Unknown. ${detail} If there is no such record, remove the semicolon.`
           : `Exists, but must be changed by hand. ${detail}`
-  return [...toComment(title), ...toComment(reason), ...(status === 'verified' ? [] : [`; ${toPrintable(line)}`])]
+  return [
+    ...toComment(title),
+    ...toComment(reason),
+    ...(status === 'verified' ? [] : lines.map((line) => `; ${toPrintable(line)}`)),
+  ]
 }
 
 /** Values from DNS must not end a line. */

@@ -27,7 +27,7 @@ async function startSigning() {
     ...flow,
     clock,
     id,
-    records: () => listDnsRecords(app.config, getDomain(app.db, actor.accountId, id)),
+    records: () => listDnsRecords(app, getDomain(app.db, actor.accountId, id)),
     received,
     async sendOne() {
       // The queue reads a domain again a minute later.

@@ -47,7 +47,7 @@ export async function startDomainTest(more: Readonly<Record<string, string>> = {
       return { id: formatUuid(domain.uuid), domain }
     },
     publish(domain, keys = ['spf', 'dkim', 'dmarc', 'return_path', 'mx']) {
-      const records = listDnsRecords(app.config, domain)
+      const records = listDnsRecords(app, domain)
       for (const key of keys) {
         const record = records[key]
         if (!record) throw new Error(`${domain.domain} has no record ${key}`)

@@ -126,9 +126,7 @@ describe('a rotation of DKIM keys', () => {
     t.clock.advance(days(90))
     await recheckDomains(t.app)
     expect(t.stored(t.id).nextDkim).toEqual(nextDkim)
-    expect(listDnsRecords(t.app.config, t.stored(t.id)).dkim_next?.host).toBe(
-      `${nextDkim?.selector}._domainkey.example.com`,
-    )
+    expect(listDnsRecords(t.app, t.stored(t.id)).dkim_next?.host).toBe(`${nextDkim?.selector}._domainkey.example.com`)
   })
 })
 
@@ -152,7 +150,7 @@ describe('the Ed25519 key of a domain', () => {
     expect(signsTwice(t, t.rowId)).toBeUndefined()
     const { domain, checks } = await verifyDomain(t.app, t.actor, t.id)
     expect(checks.dkim_ed25519).toEqual({ verified: true, detail: `The DKIM key at ${t.host} is ours.` })
-    expect(listDnsRecords(t.app.config, domain).dkim_ed25519).toEqual({
+    expect(listDnsRecords(t.app, domain).dkim_ed25519).toEqual({
       type: 'TXT',
       host: t.host,
       value: `v=DKIM1; k=ed25519; p=${domain.ed25519PublicKey}`,

@@ -58,7 +58,7 @@ describe('setting a tracking host', () => {
     await using t = await startSet()
     const domain = t.stored(t.id)
     expect(readTracking(t)).toEqual({ host: HOST, at: null })
-    expect(listDnsRecords(t.app.config, domain).tracking).toEqual({
+    expect(listDnsRecords(t.app, domain).tracking).toEqual({
       type: 'CNAME',
       host: HOST,
       value: TARGET,
@@ -311,7 +311,7 @@ describe('removing a tracking host', () => {
     const domain = await removeTrackingDomain(t.app, t.actor, t.id)
     expect(readTracking(t)).toEqual({ host: null, at: null })
     expect(domain.updatedAt).toBe(t.clock.now())
-    expect(listDnsRecords(t.app.config, domain)).not.toHaveProperty('tracking')
+    expect(listDnsRecords(t.app, domain)).not.toHaveProperty('tracking')
     expect(await removeTrackingDomain(t.app, t.actor, t.id)).toEqual(domain)
     expect(t.audited().filter((action) => action === 'domain.tracking_removed by operator')).toHaveLength(1)
   })
