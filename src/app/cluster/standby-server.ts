@@ -45,7 +45,8 @@ export class StandbyServer {
     const address = parseHostPort(addr)
     if (!address || address.port === 0) return
     try {
-      const fetch = (request: Request) => respond(new URL(request.url).pathname)
+      // A check by HTTP/1.0 has no Host, so its URL is a path.
+      const fetch = (request: Request) => respond(new URL(request.url, 'http://localhost').pathname)
       this.#servers.push(Bun.serve({ hostname: address.host, port: address.port, development: false, fetch }))
     } catch {
       // The service reports an address in use when it listens at the address itself.
