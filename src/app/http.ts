@@ -117,6 +117,7 @@ import { parseHostPort } from '#platform/settings/setting-kinds.ts'
 import { isLoopback } from '#protocols/dns/special-addresses.ts'
 import { createAuditNames } from './audit-names.ts'
 import { loadDashboardFiles, loadDocsFiles } from './built-files.ts'
+import { clusterRoutes } from './cluster/routes.ts'
 import type { OpenedApp } from './create.ts'
 import { mailFrames } from './dashboard/mail-frames.ts'
 import { dashboardRoutes } from './dashboard/routes.ts'
@@ -297,6 +298,7 @@ export function createRoutes(
     operatorMailRoutes(app, { readText: createMailTextReader(app, parser), retry: retryOperatorMail }),
     operatorProviderRoutes(app, { scheduler }),
     operatorFenceRoutes(app),
+    clusterRoutes(app),
     healthRoutes(app, state),
   ]
   const host = parseHostPort(app.config.httpAddr)?.host ?? ''

@@ -110,6 +110,8 @@ test('an operator calls every route through the client', async () => {
     getFence: () => operator.getFence(),
     releaseFence: () => operator.releaseFence({}),
     dropFence: () => operator.dropFence({}),
+    getCluster: () => operator.getCluster(),
+    stepDownCluster: () => isRefused(operator.stepDownCluster({}), 'no_cluster'),
   }
   for (const [name, call] of Object.entries(calls)) {
     const failure = await call().then(

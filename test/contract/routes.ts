@@ -763,6 +763,8 @@ export const SESSION_ROUTES: readonly string[] = [
   'GET /v1/operator/fence',
   'POST /v1/operator/fence/release',
   'POST /v1/operator/fence/drop',
+  'GET /v1/operator/cluster',
+  'POST /v1/operator/cluster/step-down',
   'GET /v1/operator/received',
   'GET /v1/operator/received/unparsed',
   'POST /v1/operator/received/unparsed/{id}/retry',

@@ -8,6 +8,7 @@
 const OPERATION_IDS: Readonly<Record<string, string>> = {
   'post /v1/operator/accounts/{id}/api-keys': 'importOperatorAccountApiKey',
   'post /v1/operator/accounts/{id}/templates': 'importOperatorAccountTemplate',
+  'post /v1/operator/cluster/step-down': 'stepDownOperatorCluster',
   'post /v1/emails': 'sendEmail',
   'post /v1/emails/batch': 'sendEmailBatch',
   'post /v1/emails/broadcast': 'sendBroadcast',

@@ -62,6 +62,7 @@ type Raw = Record<string, string | number | boolean | Uint8Array | null>
 
 /** A node that was not seen for so long no longer keeps rows of the log. */
 const KEPT_FOR = '24 hours'
+const KNOWN_FOR = '7 days'
 /** Rows of about a megabyte are read in one go. */
 const ROWS_PER_READ = 16
 
@@ -229,8 +230,12 @@ export class ReplicationLog {
     )
   }
 
-  /** Removes the rows that every node and every snapshot has, but for the last, by which a node knows the log again. */
+  /**
+   * Removes the rows that every node and every snapshot has, but for the last, by which a node knows the log again; forgets
+   * nodes that are gone.
+   */
   async trim(): Promise<void> {
+    await this.postgres.query(`DELETE FROM tassis_nodes WHERE seen_at < now() - interval '${KNOWN_FOR}'`)
     await this.postgres.query(
       `DELETE FROM tassis_log WHERE seq < least(
          (SELECT min(applied) FROM tassis_nodes WHERE seen_at > now() - interval '${KEPT_FOR}' AND state <> 'copying'),

@@ -13,6 +13,7 @@ import type { SafeFetch } from '#platform/net/safe-fetch.ts'
 import type { MemoryBudget } from '#platform/process/memory-budget.ts'
 import type { Signal } from '#platform/process/signal.ts'
 import type { FairScheduler } from '#platform/queue/fair-scheduler.ts'
+import type { ClusterStatus } from '#platform/replication/cluster-status.ts'
 import type { Config } from '#platform/settings/config.ts'
 import type { Renderer } from '#platform/template/worker-renderer.ts'
 import type { Clock, Millis } from '#platform/time/clock.ts'
@@ -28,14 +29,12 @@ export interface WorkBudget {
   charge(accountId: number, units: number): void
 }
 
+/** This node as the leader of a cluster. */
 export interface ClusterView {
-  /** All nodes, this one among them, as they were within the last seconds. */
-  nodes(): readonly {
-    readonly name: string
-    readonly hostname: string
-    /** As in `TASSIS_OUTBOUND_IPS`; empty when the system chooses. */
-    readonly outbound_ips: readonly string[]
-  }[]
+  /** As read with the last heartbeat; undefined when that is 15 seconds old, or was never. */
+  status(): ClusterStatus | undefined
+  /** Has this node stop cleanly and another take over, by default any; resolves once that is requested. */
+  stepDown(to?: string): Promise<void>
 }
 
 export interface App {
@@ -88,6 +87,8 @@ export interface App {
   readonly renderer: Renderer
   /** Ports on which this service listens. Each listener adds its own port; `fetch` never connects to them. */
   readonly ownPorts: Set<number>
+  /** Undefined in a service that runs alone. */
+  readonly cluster?: ClusterView | undefined
   /**
    * Event time: the clock, but never earlier than any time returned before, across restarts too. If the clock is days
    * behind the last time returned, that time was wrong, and event time follows the clock again.
