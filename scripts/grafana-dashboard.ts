@@ -214,6 +214,45 @@ const ROWS: Readonly<Record<string, readonly Graph[]>> = {
       },
     },
   ],
+  'Cluster, if there is one': [
+    {
+      title: 'Leader',
+      unit: 'short',
+      description: 'The instance that leads is at 1.',
+      queries: { '{{instance}}': `max by (instance) (tassis_cluster_leader{${HERE}})` },
+    },
+    {
+      title: 'Standbys behind the log',
+      unit: 's',
+      queries: { '{{node}}': `max by (node) (tassis_cluster_lag_seconds{${HERE}})` },
+    },
+    {
+      title: 'Nodes',
+      unit: 'short',
+      isStacked: true,
+      description: 'As the node that reports most of them sees them.',
+      queries: { '{{state}}': `max by (state) (tassis_cluster_nodes{${HERE}})` },
+    },
+    {
+      title: 'Append to PostgreSQL',
+      unit: 's',
+      description: 'Every commit waits for one.',
+      queries: {
+        p50: quantile(0.5, 'tassis_cluster_append_seconds'),
+        p99: quantile(0.99, 'tassis_cluster_append_seconds'),
+      },
+    },
+    {
+      title: 'Appended',
+      unit: 'Bps',
+      queries: { appended: `sum(rate(tassis_cluster_appended_bytes_total{${HERE}}${RATE}))` },
+    },
+    {
+      title: 'Log in PostgreSQL',
+      unit: 'bytes',
+      queries: { log: `max(tassis_cluster_log_bytes{${HERE}})` },
+    },
+  ],
   Machine: [
     {
       title: 'Free disk',

@@ -13,6 +13,7 @@ import type { Log } from '#platform/log/log.ts'
 import { countOpenDescriptors, readDescriptorLimit } from '#platform/process/descriptors.ts'
 import { type Millis, systemClock, type Timer } from '#platform/time/clock.ts'
 import { seconds } from '#platform/units.ts'
+import { readCluster } from './cluster.ts'
 import { readInbound, readProviders, readQueue, readSubmission, readWebhooks } from './queue.ts'
 import { COUNTED, countBy, formatReadings, type MetricSources, type Reader } from './table.ts'
 
@@ -107,6 +108,7 @@ const READERS: readonly Reader[] = [
   readWebhooks,
   readInbound,
   readSubmission,
+  readCluster,
 ]
 
 const TTL_MS = seconds(1)
@@ -222,6 +224,7 @@ function createCounters(registry: Registry): Metrics {
   const inboundRecipients = counter('tassis_inbound_recipients_total', 'code')
   const inboundMessages = counter('tassis_inbound_messages_total', 'outcome')
   const lines = counter('tassis_log_lines_total', 'level')
+  let appends: { readonly seconds: Histogram; readonly bytes: Counter } | undefined
   // Present from the start, because an alert on a rise needs a value before it.
   for (const kind of ['single', 'broadcast', 'sandbox'])
     for (const counter of [emails, recipients]) counter.inc({ kind }, 0)
@@ -251,5 +254,14 @@ function createCounters(registry: Registry): Metrics {
     recipientDecided: (code) => inboundRecipients.inc({ code: String(code) }),
     messageReceived: (outcome) => inboundMessages.inc({ outcome }),
     lineLogged: (level) => lines.inc({ level }),
+    appended(durationMs, count) {
+      // Only in a cluster.
+      appends ??= {
+        seconds: createHistogram(registry, 'tassis_cluster_append_seconds', COMMIT_BUCKETS),
+        bytes: counter('tassis_cluster_appended_bytes_total'),
+      }
+      appends.seconds.observe(durationMs / seconds(1))
+      appends.bytes.inc(count)
+    },
   }
 }

@@ -44,6 +44,17 @@ export const READ = {
   tassis_submission_sessions: 'Open SMTP sessions of submission, up to 10 seconds ago.',
   tassis_submission_messages_total:
     'Messages submitted by SMTP, by outcome: accepted, deferred (4xx) or rejected (5xx).',
+  tassis_cluster_leader: '1 when this node leads the cluster, else 0.',
+  tassis_cluster_epoch: 'Number that rises with each change of the leader.',
+  tassis_cluster_sequence: 'Position of the newest row of the log of the cluster.',
+  tassis_cluster_heartbeat_age_seconds: 'How long ago the leader was last heard of.',
+  tassis_cluster_nodes: 'Nodes of the cluster, by state: leading, following, copying (a snapshot) or lost.',
+  tassis_cluster_lag_seconds: 'How far each standby is behind the log, by node; of a lost one at least its silence.',
+  tassis_cluster_log_rows: 'Rows of the log of the cluster in PostgreSQL.',
+  tassis_cluster_log_bytes: 'Size of the log of the cluster on the disk of PostgreSQL.',
+  tassis_cluster_postgres_keeps_commits: '1 when the settings of PostgreSQL keep every commit, 0 when it can lose one.',
+  tassis_cluster_last_failover_timestamp_seconds:
+    'When the leader last changed, in seconds since the Unix epoch, by reason: silence, stop or step_down.',
 } as const
 
 /** Count themselves, from the start of the process. */
@@ -68,6 +79,8 @@ export const COUNTED = {
   tassis_inbound_messages_total:
     'Incoming messages, by outcome: accepted and stored on disk, or deferred because storing failed.',
   tassis_log_lines_total: 'Lines of the log, by level.',
+  tassis_cluster_append_seconds: 'Duration of an append to the log of the cluster, until PostgreSQL has stored it.',
+  tassis_cluster_appended_bytes_total: 'Bytes appended to the log of the cluster.',
   tassis_event_loop_delay_seconds:
     'How late timers of the main thread run, sampled 20 times a second: how long a request waits for its turn.',
 } as const

@@ -2,7 +2,10 @@
 import { expect, setDefaultTimeout, test } from 'bun:test'
 import { join } from 'node:path'
 import { parser } from '@prometheus-io/lezer-promql'
+import { readClusterMetrics } from '#app/metrics/cluster.ts'
 import { MetricsEndpoint } from '#app/metrics/metrics.ts'
+import { formatReadings } from '#app/metrics/table.ts'
+import { createNode, createStatus } from '#test/app/cluster/fixture.ts'
 import { createFinding } from '#test/app/doctor/fixture.ts'
 import { createTestApp } from '#test/support/app.ts'
 import { DASHBOARD_PATH, formatDashboard, listQueries } from '../../../scripts/grafana-dashboard.ts'
@@ -29,10 +32,17 @@ const { groups } = Bun.YAML.parse(await Bun.file(join(PROMETHEUS, 'alerts.yml'))
 const alerts = groups.flatMap(({ rules }) => rules)
 const document = await Bun.file(join(ROOT, 'docs/metrics.md')).text()
 
+const STATUS = {
+  ...createStatus(createNode('b', { lag_ms: 1500 }), createNode('c', { state: 'lost', lag_ms: 90_000 })),
+  last_failover: { at: '2026-11-29T18:00:00.500Z', from: 'b', to: 'a', reason: 'silence' },
+} as const
+
 /** The text of a scrape of a service that has done nothing. */
 async function scrapeNewService(): Promise<string> {
   await using service = await createTestApp()
+  Object.assign(service.app, { cluster: { status: () => STATUS } })
   const endpoint = new MetricsEndpoint()
+  endpoint.sink.appended(2.5, 7500)
   const { port } = endpoint.listen(
     { host: '127.0.0.1', port: 0 },
     {
@@ -112,6 +122,30 @@ test('version and commit are labels', () => {
 test('findings are counted by check and status', () => {
   expect(text).toContain('\ntassis_check_findings{check="spf",status="failure"} 1\n')
   expect(text).toContain('\ntassis_check_findings{check="webhooks",status="warning"} 2\n')
+})
+
+test('the metrics of a cluster are those of its status, and a node that does not know it does not lead', () => {
+  const lines = (of: string) => of.split('\n').filter((line) => line.startsWith('tassis_cluster_'))
+  expect(text).toContain('\ntassis_cluster_append_seconds_count 1\n')
+  expect(text).toContain('\ntassis_cluster_appended_bytes_total 7500\n')
+  const onStandby = formatReadings(readClusterMetrics('b', STATUS))
+  expect(formatReadings(readClusterMetrics('b', undefined))).toMatch(/\ntassis_cluster_leader 0\n$/)
+  expect(lines(onStandby)).toEqual([
+    'tassis_cluster_leader 0',
+    'tassis_cluster_epoch 7',
+    'tassis_cluster_sequence 90',
+    'tassis_cluster_heartbeat_age_seconds 0.4',
+    'tassis_cluster_nodes{state="leading"} 1',
+    'tassis_cluster_nodes{state="following"} 1',
+    'tassis_cluster_nodes{state="copying"} 0',
+    'tassis_cluster_nodes{state="lost"} 1',
+    'tassis_cluster_lag_seconds{node="b"} 1.5',
+    'tassis_cluster_lag_seconds{node="c"} 90',
+    'tassis_cluster_log_rows 50',
+    'tassis_cluster_log_bytes 1000',
+    'tassis_cluster_postgres_keeps_commits 1',
+    'tassis_cluster_last_failover_timestamp_seconds{reason="silence"} 1795975200.5',
+  ])
 })
 
 test('every query of the alerts and of the dashboard parses and names series of the service', () => {

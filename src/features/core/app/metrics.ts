@@ -38,6 +38,8 @@ export interface Metrics {
   /** The reply to a message of incoming mail. */
   messageReceived(outcome: 'accepted' | 'deferred'): void
   lineLogged(level: string): void
+  /** Rows of so many bytes are in the log of the cluster. @param durationMs until PostgreSQL had stored them */
+  appended(durationMs: number, bytes: number): void
 }
 
 const ignore = (): void => undefined
@@ -53,4 +55,5 @@ export const NO_METRICS: Metrics = {
   recipientDecided: ignore,
   messageReceived: ignore,
   lineLogged: ignore,
+  appended: ignore,
 }
