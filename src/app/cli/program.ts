@@ -20,6 +20,7 @@ import { createLog, redactAddresses } from '#platform/log/log.ts'
 import { type Config, ConfigError, InUseError } from '#platform/settings/config.ts'
 import { systemClock } from '#platform/time/clock.ts'
 import { seconds } from '#platform/units.ts'
+import { requireReadable } from '../cluster/own-data.ts'
 import { createDoctorResolver, failure, listDnsServers } from '../doctor/context.ts'
 import { runChecks } from '../doctor/doctor.ts'
 import { loadConfig } from '../settings.ts'
@@ -28,6 +29,7 @@ import { addAccountCommands, addKeyCommands, addUserCommands } from './accounts.
 import { callService, findServiceUrl } from './api.ts'
 import { addBackupCommand, addRestoreCommand } from './backup.ts'
 import { addCheckCommand } from './check.ts'
+import { addClusterCommands } from './cluster.ts'
 import { Command } from './command.ts'
 import { addCertificateCommands, addDomainCommands } from './domains.ts'
 import { addDeadLetterCommands, addEmailCommands, addExplainCommand } from './emails.ts'
@@ -131,6 +133,7 @@ export function createProgram(args: readonly string[], addBenchCommand: (program
   addQueueCommand(program)
   addDeadLetterCommands(program)
   addFenceCommands(program)
+  addClusterCommands(program)
   addProviderCommands(program)
   addOperationCommands(program)
   addListsCommand(program)
@@ -261,8 +264,11 @@ async function examine(config: Config): Promise<OperatorDoctor> {
 async function examineHere(config: Config): Promise<OperatorDoctor['findings']> {
   const clock = systemClock
   const resolver = createDoctorResolver(listDnsServers(config), clock)
-  // `tassis check` says why a database cannot be read.
-  const db = attempt(() => openReadOnly(join(config.dataDir, 'tassis.db')))
+  // `tassis check` says why a database cannot be read. A standby changes its own without SQLite.
+  const db = attempt(() => {
+    requireReadable(config.dataDir)
+    return openReadOnly(join(config.dataDir, 'tassis.db'))
+  })
   try {
     const sourceNames = new SourceNames({ config, log: createLog('silent'), resolver })
     const { signal } = new AbortController()

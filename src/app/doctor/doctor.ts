@@ -15,6 +15,7 @@ import { hours, minutes, seconds } from '#platform/units.ts'
 import type { DnsClient } from '#protocols/dns/resolver.ts'
 import type { DoctorFindings, Finding } from '../status-routes.ts'
 import { checkCertificates } from './checks/certificates.ts'
+import { checkCluster } from './checks/cluster.ts'
 import { checkDisk, checkFileLimit, checkMemory, checkOwners } from './checks/machine.ts'
 import { checkAddresses, checkClusterDns, checkHostname, checkPublicUrl, checkReverseDns } from './checks/names.ts'
 import { checkOutgoingPort, checkPrivileges, checkRelay } from './checks/network.ts'
@@ -138,6 +139,7 @@ export const CHECKS = {
   open_files: checkFileLimit,
   queue: state.checkQueue,
   received: state.checkReceived,
+  cluster: checkCluster,
   backups: state.checkBackups,
   restored: state.checkRestored,
   delivery_alerts: state.checkDeliveryAlerts,

@@ -37,7 +37,8 @@ const MAX_TEXT_LENGTH = 200
 
 const plain = (text: string): string => truncate(toPrintable(text), MAX_TEXT_LENGTH)
 
-export async function checkService({ service }: DoctorContext): Promise<Found> {
+export async function checkService({ config, service }: DoctorContext): Promise<Found> {
+  if (!service && config.replicate !== '') return skipped('Not checked: this node does not lead, or does not run.')
   if (!service) return warning('The service is not running.', 'Start it: `systemctl start tassis`, or `tassis serve`.')
   const problems = await createReadiness(service.app, () => false)()
   if (problems.length > 0)
