@@ -12,6 +12,7 @@ import { pauseAccount } from '#features/reporting/abuse/pause.ts'
 import type { DeliveryAlert } from '#features/sending/delivery/control/operator-providers.ts'
 import { formatUuid, newUuid } from '#platform/ids.ts'
 import { hours } from '#platform/units.ts'
+import { createNode, createStatus } from '#test/app/cluster/fixture.ts'
 import { at, createTestApi, type TestApi } from '#test/support/api.ts'
 import { narrowOverflowPx, overflowPx } from '#test/support/browser.ts'
 import { describeInBrowser, findAxeViolations, heading, pressInOneGo } from '#test/support/dashboard.ts'
@@ -302,6 +303,36 @@ describeInBrowser('the server in the dashboard', (open) => {
       expect([path, await narrowOverflowPx(page)]).toEqual([path, 0])
     }
     expect(await page.evaluate('window.ran')).toBeUndefined()
+  })
+
+  test('the nodes of a cluster are shown, and the leader steps down after a question', async () => {
+    await using dashboard = await open(service, '', { session, width: 320, zoom: 2 })
+    const { page } = dashboard
+    await dashboard.goTo('/server')
+    await page.getByText('says how another machine takes over').waitFor()
+    const asked: unknown[] = []
+    const cluster = {
+      status: () => createStatus(createNode(HOSTILE_NAME, { behind: 3, lag_ms: 1300 }), createNode('c')),
+      stepDown: async (to?: string) => void asked.push(to),
+    }
+    Object.assign(service.app, { cluster })
+    try {
+      await dashboard.load('/server')
+      const section = page.getByRole('region', { name: 'Cluster' })
+      await section.getByText('3 rows, 1.3 s').waitFor()
+      expect(await section.getByText('Follows').count()).toBe(2)
+      expect([await findAxeViolations(page), await narrowOverflowPx(page)]).toEqual([[], 0])
+      await section.getByRole('button', { name: 'Step down' }).click()
+      const dialog = page.getByRole('dialog')
+      await dialog.getByLabel('New leader').selectOption('c')
+      expect(await findAxeViolations(page)).toEqual([])
+      await dialog.getByRole('button', { name: 'Step down' }).click()
+      await page.getByText('The node steps down; another one leads in a moment.').waitFor()
+      expect(asked).toEqual(['c'])
+      expect(await page.evaluate('window.ran')).toBeUndefined()
+    } finally {
+      Object.assign(service.app, { cluster: undefined })
+    }
   })
 
   // Proves: operator-11

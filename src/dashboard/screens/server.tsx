@@ -10,12 +10,14 @@ import { StatusLabel } from '../parts/status.tsx'
 import { Time } from '../parts/time.tsx'
 import type { Tone } from '../parts/tone.ts'
 import { DeliveryAlerts } from './server/alerts.tsx'
+import { Cluster } from './server/cluster.tsx'
 import { type DoctorFinding, describeOther, listBad, listOther, toWords } from './server/format.ts'
 import { ServerPage } from './server/frame.tsx'
 import { useOne } from './server/queries.ts'
 
 export default function ServerScreen() {
   const query = useOne(read.operator.getHealth())
+  const cluster = useOne(read.operator.getCluster()).data
   return (
     <ServerPage title="Server" query={query}>
       {(health) => (
@@ -24,6 +26,7 @@ export default function ServerScreen() {
           <DeliveryAlerts />
           <Figures figures={toFigures(health)} />
           <Checks />
+          {cluster && <Cluster cluster={cluster} />}
           <Section title="This server">
             <Facts
               facts={[
@@ -35,6 +38,14 @@ export default function ServerScreen() {
                 ['Mail is received', health.inbound_addr ?? 'Nowhere: TASSIS_INBOUND_ADDR is not set'],
                 ['Mail is submitted', toSubmissionWords(health.submission)],
                 ['Memory', formatBytes(health.memory_bytes)],
+                [
+                  'Standby',
+                  cluster === null && (
+                    <>
+                      None. <Code>docs/scaling.md</Code> says how another machine takes over.
+                    </>
+                  ),
+                ],
               ]}
             />
           </Section>
