@@ -8,7 +8,7 @@ import { accessSync, constants, existsSync, mkdirSync, readdirSync, statSync } f
 import { join } from 'node:path'
 import { requireKnownPlans } from '#features/core/accounts/plans.ts'
 import { createWorkBudget } from '#features/core/accounts/work-budget.ts'
-import type { App } from '#features/core/app/app.ts'
+import type { App, ClusterView } from '#features/core/app/app.ts'
 import { type CommittedStore, type Metrics, NO_METRICS } from '#features/core/app/metrics.ts'
 import { createHoldReader } from '#features/core/content-gc/deletion-hold.ts'
 import { createEventTime, flushCounters, forEachEventCount, readLastSeq } from '#features/core/events/record.ts'
@@ -100,6 +100,7 @@ export interface CreateOptions {
   readonly createDkimKey?: () => Promise<DkimKey>
   /** In a cluster: where commits are stored too. */
   readonly replica?: Replica | undefined
+  readonly cluster?: ClusterView | undefined
   /** Of each account; default WORK_RATE. */
   readonly workRate?: Rate
 }
@@ -145,8 +146,8 @@ export function openApp(config: Config, options: CreateOptions = {}): OpenedApp 
     const renderer = new WorkerRenderer({ clock, log })
     const createDkimKey = options.createDkimKey ?? generateDkimKey
     const workBudget = createWorkBudget({ clock, db }, options.workRate)
-    const { replica } = options
-    const parts = { config, clock, log, metrics, keys, db, replica, disk, renderer, createDkimKey, workBudget }
+    const { replica, cluster } = options
+    const parts = { config, clock, log, metrics, keys, db, replica, cluster, disk, renderer, createDkimKey, workBudget }
     const app = composeApp(parts, stores, network)
     return {
       app,
@@ -321,7 +322,17 @@ function openNetwork(
 function composeApp(
   parts: Pick<
     App,
-    'config' | 'log' | 'metrics' | 'keys' | 'db' | 'replica' | 'disk' | 'renderer' | 'createDkimKey' | 'workBudget'
+    | 'config'
+    | 'log'
+    | 'metrics'
+    | 'keys'
+    | 'db'
+    | 'replica'
+    | 'cluster'
+    | 'disk'
+    | 'renderer'
+    | 'createDkimKey'
+    | 'workBudget'
   > & {
     readonly clock: TrustedClock
   },

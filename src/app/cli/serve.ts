@@ -148,7 +148,7 @@ async function startUnlessEnded(
   try {
     // Imported here, because other commands start twice as fast without it.
     const { startService } = await import('../service.ts')
-    return await startService(config, { settings, replica: member?.replica }, ending)
+    return await startService(config, { settings, replica: member?.replica, cluster: member }, ending)
   } catch (error) {
     if (ending.aborted && error === ending.reason) return undefined
     throw error

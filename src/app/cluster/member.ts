@@ -3,18 +3,22 @@
  * that nobody needs, snapshots for nodes that ask, and how it stops leading. A node that loses the lead is in an unknown
  * state, as after a failed sync, so its process replaces itself and begins anew.
  */
+import type { ClusterView } from '#features/core/app/app.ts'
 import type { Log } from '#platform/log/log.ts'
 import { endProcess } from '#platform/process/end.ts'
+import type { ClusterStatus } from '#platform/replication/cluster-status.ts'
 import { Leader } from '#platform/replication/leader.ts'
 import { type NodeReport, ReplicationLog } from '#platform/replication/log.ts'
 import type { Position } from '#platform/replication/position.ts'
 import { Postgres } from '#platform/replication/postgres.ts'
+import { requestStepDown } from '#platform/replication/requests.ts'
 import { LogWriter } from '#platform/replication/writer.ts'
 import type { Config } from '#platform/settings/config.ts'
 import { systemClock } from '#platform/time/clock.ts'
 import { seconds } from '#platform/units.ts'
 import type { OpenedApp } from '../create.ts'
 import { SnapshotMaker } from './snapshot.ts'
+import { readClusterStatus } from './status.ts'
 
 export interface MemberOptions {
   readonly config: Config
@@ -31,7 +35,10 @@ const TRIM_MS = seconds(10)
 /** Time in which the last 503 reaches its clients. */
 const LAST_WORDS_MS = 200
 
-export class Member {
+/** A state that was read longer ago counts as unknown. */
+const MAX_STATUS_AGE_MS = seconds(15)
+
+export class Member implements ClusterView {
   readonly replica: Leader
   readonly #options: MemberOptions
   readonly #log: ReplicationLog
@@ -42,6 +49,8 @@ export class Member {
   readonly #snapshots: SnapshotMaker
   #isLost = false
   #opened: OpenedApp | undefined
+  #status: ClusterStatus | undefined
+  #readAtMs = 0
   /** Called when an operator wants another node to lead. */
   onStepDown: () => void = () => undefined
   /** The process shall end, so it must not begin anew. */
@@ -57,6 +66,7 @@ export class Member {
       seq: position.seq,
       crc: position.crc,
       onLost: (reason) => this.#end(reason),
+      onAppended: (durationMs, bytes) => this.#opened?.app.metrics.appended(durationMs, bytes),
     })
     this.replica = new Leader(config.dataDir, position, writer)
     this.#snapshots = new SnapshotMaker(config, this.#background, () => this.#touchDatabases())
@@ -66,6 +76,14 @@ export class Member {
   /** Tells what this node has opened; before that, it makes no snapshot. */
   attach(opened: OpenedApp): void {
     this.#opened = opened
+  }
+
+  status(): ClusterStatus | undefined {
+    return systemClock.monotonicMs() - this.#readAtMs < MAX_STATUS_AGE_MS ? this.#status : undefined
+  }
+
+  async stepDown(to = ''): Promise<void> {
+    await requestStepDown(this.#background.postgres, to)
   }
 
   /** Whether the process is about to replace itself. */
@@ -120,6 +138,8 @@ export class Member {
       try {
         await this.replica.savePosition()
         await this.#background.report({ ...report, applied: this.replica.savedSeq, lagMs: 0 })
+        this.#status = await this.#background.postgres.use(readClusterStatus)
+        this.#readAtMs = systemClock.monotonicMs()
         if (systemClock.monotonicMs() - trimmedAtMs > TRIM_MS) {
           trimmedAtMs = systemClock.monotonicMs()
           await this.#background.trim()

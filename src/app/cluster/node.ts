@@ -25,6 +25,7 @@ import { migrations } from '../migrations.ts'
 import { VERSION } from '../version.ts'
 import { Member } from './member.ts'
 import { restoreSnapshot } from './snapshot.ts'
+import { readClusterStatus } from './status.ts'
 import { StandbyServer } from './standby-server.ts'
 
 /** How often a standby looks at the log if nothing notifies it. */
@@ -274,6 +275,7 @@ class Node {
     this.#reportedAtMs = nowMs
     await this.#follower?.save()
     await this.#log.report(this.describe('standby', state))
+    this.#server.showStatus(await this.#log.postgres.use(readClusterStatus))
   }
 
   /** Another directory with this name would be taken for this one. */

@@ -2,10 +2,13 @@
 import { AppError } from '#platform/errors.ts'
 import { toErrorResponse } from '#platform/http/error-response.ts'
 import { formatUuid, newUuid } from '#platform/ids.ts'
+import type { ClusterStatus } from '#platform/replication/cluster-status.ts'
 import type { Follower } from '#platform/replication/follower.ts'
 import type { ClusterRow } from '#platform/replication/log.ts'
 import type { Config } from '#platform/settings/config.ts'
 import { parseHostPort } from '#platform/settings/setting-kinds.ts'
+import { readClusterMetrics } from '../metrics/cluster.ts'
+import { formatReadings } from '../metrics/table.ts'
 
 const RETRY_AFTER_SECONDS = 5
 
@@ -13,27 +16,30 @@ export class StandbyServer {
   readonly #servers: Bun.Server<undefined>[] = []
   readonly #node: string
   #reason = 'it is starting'
-  #row: ClusterRow | undefined
-  #applied: number | undefined
+  #status: ClusterStatus | undefined
 
   constructor({ httpAddr, metricsAddr, node }: Config) {
     this.#node = node
     this.#listen(httpAddr, (path) => (path === '/healthz' ? Response.json({ status: 'ok' }) : this.#refuse(path)))
     this.#listen(metricsAddr, (path) =>
       path === '/metrics'
-        ? new Response(this.#formatMetrics(), { headers: { 'content-type': 'text/plain; version=0.0.4' } })
+        ? new Response(formatReadings(readClusterMetrics(node, this.#status)), { headers: { 'content-type': 'text/plain; version=0.0.4' } })
         : new Response('Not found: the metrics are at /metrics.\n', { status: 404 }),
     )
   }
 
   show(row: ClusterRow, follower: Follower | undefined): void {
-    this.#row = row
-    this.#applied = follower?.applied
     const leader = row.released || row.leader === '' ? 'no node leads' : `${row.leader} leads`
     this.#reason = follower ? leader : `${leader}, and this node still copies its data`
   }
 
+  /** For the metrics. */
+  showStatus(status: ClusterStatus): void {
+    this.#status = status
+  }
+
   showProblem(reason: string): void {
+    this.#status = undefined
     this.#reason = `it cannot follow the log (${reason.replace(/[.]$/, '')})`
   }
 
@@ -60,19 +66,5 @@ export class StandbyServer {
       retryAfterSeconds: RETRY_AFTER_SECONDS,
     })
     return toErrorResponse(error, formatUuid(newUuid()))
-  }
-
-  #formatMetrics(): string {
-    const { epoch = 0, seq = 0 } = this.#row ?? {}
-    const values = {
-      tassis_ready: 0,
-      tassis_cluster_leader: 0,
-      tassis_cluster_epoch: epoch,
-      tassis_cluster_sequence: seq,
-      tassis_cluster_rows_behind: seq - (this.#applied ?? 0),
-    }
-    return Object.entries(values)
-      .map(([name, value]) => `# TYPE ${name} gauge\n${name} ${value}\n`)
-      .join('')
   }
 }
