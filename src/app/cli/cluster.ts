@@ -102,7 +102,8 @@ const REASONS = { silence: 'it was silent', stop: 'it was stopped', step_down: '
 
 function formatStatus(status: ClusterStatus): string {
   const { leader, leader_since: since, last_failover: failover, log, postgres, nodes } = status
-  const standbys = postgres.synchronous_standbys ?? 'an unknown number of'
+  const { synchronous_standbys: count } = postgres
+  const standbys = count === null ? 'unknown synchronous standbys' : formatCount(count, 'synchronous standby')
   const facts = [
     ['Leader', leader === null ? 'NONE' : `${leader}${since === null ? '' : `, since ${formatUtcFromNow(since)}`}`],
     [
@@ -115,7 +116,7 @@ function formatStatus(status: ClusterStatus): string {
       'Log',
       `${log.rows.toLocaleString('en')} rows, ${formatSize(log.bytes)}; newest ${status.seq}, epoch ${status.epoch}`,
     ],
-    ['PostgreSQL', `${postgres.version}, commits ${postgres.synchronous_commit}, ${standbys} synchronous standbys`],
+    ['PostgreSQL', `${postgres.version}, commits ${postgres.synchronous_commit}, ${standbys}`],
   ].map(([label, text]) => `${`${label}:`.padEnd(15)}${text}`)
   const cells = {
     state: ({ state }: ClusterNode) => (state === 'lost' ? 'LOST' : state),
