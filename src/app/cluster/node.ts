@@ -25,8 +25,8 @@ import { migrations } from '../migrations.ts'
 import { VERSION } from '../version.ts'
 import { Member } from './member.ts'
 import { restoreSnapshot } from './snapshot.ts'
-import { readClusterStatus } from './status.ts'
 import { StandbyServer } from './standby-server.ts'
+import { readClusterStatus } from './status.ts'
 
 /** How often a standby looks at the log if nothing notifies it. */
 const POLL_MS = 200

@@ -23,7 +23,9 @@ export class StandbyServer {
     this.#listen(httpAddr, (path) => (path === '/healthz' ? Response.json({ status: 'ok' }) : this.#refuse(path)))
     this.#listen(metricsAddr, (path) =>
       path === '/metrics'
-        ? new Response(formatReadings(readClusterMetrics(node, this.#status)), { headers: { 'content-type': 'text/plain; version=0.0.4' } })
+        ? new Response(formatReadings(readClusterMetrics(node, this.#status)), {
+            headers: { 'content-type': 'text/plain; version=0.0.4' },
+          })
         : new Response('Not found: the metrics are at /metrics.\n', { status: 404 }),
     )
   }

@@ -46,7 +46,7 @@ function runCheckpoint(file: string, mode: string): void {
 async function openCommitter(options: CommitterOptions = {}) {
   const lost: string[] = []
   const writer = new LogWriter(log.log, { epoch: 1, seq: 0, crc: 0, onLost: (reason) => lost.push(reason) })
-  const position = { cluster: CLUSTER, directory: CLUSTER, seq: 0, epoch: 1, wals: {} }
+  const position = { cluster: CLUSTER, directory: CLUSTER, seq: 0, crc: 0, epoch: 1, wals: {} }
   const leader = new Leader(folder, position, writer)
   const db = openDatabase(path())
   db.run('CREATE TABLE notes (id INTEGER PRIMARY KEY, body TEXT NOT NULL)')

@@ -74,7 +74,7 @@ const MAX_NAMED = 5
 export const checkClusterDns = onNetwork(async ({ resolver, service }) => {
   const app = service?.app
   if (!app?.cluster) return skipped('Not checked: only the leader of a cluster can.')
-  const names = new Set(app.cluster.nodes().map(({ hostname }) => hostname))
+  const names = new Set(app.cluster.status()?.nodes.map(({ hostname }) => hostname))
   const domains = listVerifiedDomains(app.db, MAX_DOMAINS)
   const count = domains.length
   const bad: string[] = []

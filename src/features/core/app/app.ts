@@ -120,8 +120,6 @@ export interface App {
    * transaction and after it.
    */
   readonly sendingChanged: Signal<{ readonly accountId: number }>
-  /** In a cluster: its nodes. */
-  readonly cluster?: ClusterView | undefined
   /** Blobs of the content store may have become unreferenced. */
   readonly contentDropped: Signal<void>
   /** An account, or the data about one address, is to be deleted. */

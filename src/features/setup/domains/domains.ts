@@ -144,8 +144,7 @@ export const toDomainDns = ({ config, cluster }: DnsSource, domain: Domain): rec
   hostname: config.hostname,
   outboundIps: listOutboundIps(config.outboundIps),
   ...(cluster && {
-    otherNodes: cluster
-      .nodes()
+    otherNodes: (cluster.status()?.nodes ?? [])
       .filter(({ name }) => name !== config.node)
       .map(({ hostname, outbound_ips }) => ({ hostname, outboundIps: outbound_ips })),
   }),

@@ -1,7 +1,6 @@
 /** @module The DNS records of a domain in a cluster cover all nodes, whichever leads. */
 import { expect, test } from 'bun:test'
 import { checkClusterDns } from '#app/doctor/checks/names.ts'
-import type { ClusterView } from '#features/core/app/app.ts'
 import { toDomainDetail } from '#features/drop-in/resend/domain-routes.ts'
 import { listDnsRecords } from '#features/setup/domains/domains.ts'
 import { readPublishedDns } from '#features/setup/domains/published-dns.ts'
@@ -18,7 +17,7 @@ const B = toNode('b', 'mail2.tassis.test', '192.0.2.9')
 /** A service that leads a cluster as the node a. */
 async function startLeader(...nodes: ReturnType<typeof toNode>[]): Promise<DomainTest> {
   const t = await startDomainTest({ TASSIS_NODE: 'a' })
-  Object.assign(t.app, { cluster: { nodes: () => nodes } satisfies ClusterView })
+  Object.assign(t.app, { cluster: { status: () => ({ nodes }) } })
   return t
 }
 
