@@ -113,7 +113,7 @@ class Node {
     await this.#log.postgres.close()
   }
 
-  describe(role: NodeReport['role'], state: NodeReport['state']): NodeReport {
+  describe(role: NodeReport['role'], state: NodeReport['state'], applied = this.#follower?.saved ?? 0): NodeReport {
     const { node, hostname, outboundIps } = this.#config
     return {
       name: node,
@@ -123,7 +123,7 @@ class Node {
       version: VERSION,
       hostname,
       outboundIps: listOutboundIps(outboundIps),
-      applied: this.#follower?.saved ?? 0,
+      applied,
       lagMs: Math.round(systemClock.monotonicMs() - this.#currentAtMs),
     }
   }
@@ -135,7 +135,7 @@ class Node {
     if (!this.#follower) return this.#join(row)
     const follower = this.#follower
     await this.#listen()
-    await follower.catchUp()
+    if (follower.applied < row.seq) await follower.catchUp()
     if (follower.applied >= row.seq) this.#currentAtMs = systemClock.monotonicMs()
     await this.#report('following')
     const reason = this.#findReason(row)
@@ -206,7 +206,7 @@ class Node {
     const position = readPosition(dataDir)
     if (position && !position.isCopying) {
       const follower = new Follower(this.#log, dataDir, position)
-      await this.#requireOwnName()
+      await this.#requireOwnName('following', position.seq)
       await follower.recover()
       this.#follower = follower
       return undefined
@@ -217,7 +217,7 @@ class Node {
       throw new ConfigError(
         `${dataDir} has data, but belongs to no cluster, and the log in PostgreSQL is that of the cluster ${row.id}. To join it, move the directory away (keep master.key); to begin a cluster with these data, use an empty database of PostgreSQL.`,
       )
-    await this.#requireOwnName()
+    await this.#requireOwnName('copying', 0)
     await this.#report('copying')
     const copied = await restoreSnapshot({
       log: this.#log,
@@ -279,8 +279,8 @@ class Node {
   }
 
   /** Another directory with this name would be taken for this one. */
-  async #requireOwnName(): Promise<void> {
-    if (await this.#log.report(this.describe('standby', this.#follower ? 'following' : 'copying'))) return
+  async #requireOwnName(state: NodeReport['state'], applied: number): Promise<void> {
+    if (await this.#log.report(this.describe('standby', state, applied))) return
     throw new ConfigError(
       `Another node is named ${this.#config.node}; give each its own TASSIS_NODE. If this node replaces that one, start it 15 s after the other has stopped.`,
     )
