@@ -113,14 +113,22 @@ export async function runService(
     const signal = await signalled.promise
     log.info({ signal }, 'stopping: waiting for deliveries in flight')
   } finally {
-    await service.stop()
-    await member?.leave()
+    await stopInOrder(service, member).catch((error: unknown) => {
+      if (!member) throw error
+      log.fatal({ err: error }, 'not stopped in order; the next start recovers')
+      end()
+    })
   }
   log.info('stopped')
   if (member && signals === 0) (await import('../cluster/member.ts')).restartProcess()
 }
 
 const STEP_DOWN = 'step-down'
+
+async function stopInOrder(service: Service, member: Member | undefined): Promise<void> {
+  await service.stop()
+  await member?.leave()
+}
 
 /** Handles errors that no code catches, until it is disposed. */
 function catchUnexpectedErrors(handle: (error: unknown) => void): Disposable {

@@ -6,6 +6,7 @@
 import type { ClusterView } from '#features/core/app/app.ts'
 import type { Log } from '#platform/log/log.ts'
 import { endProcess } from '#platform/process/end.ts'
+import { startWorker } from '#platform/process/workers.ts'
 import type { ClusterStatus } from '#platform/replication/cluster-status.ts'
 import { Leader } from '#platform/replication/leader.ts'
 import { type NodeReport, ReplicationLog } from '#platform/replication/log.ts'
@@ -17,6 +18,7 @@ import type { Config } from '#platform/settings/config.ts'
 import { systemClock } from '#platform/time/clock.ts'
 import { seconds } from '#platform/units.ts'
 import type { OpenedApp } from '../create.ts'
+import type { Heartbeat } from './heartbeat-worker.ts'
 import { SnapshotMaker } from './snapshot.ts'
 import { readClusterStatus } from './status.ts'
 
@@ -47,6 +49,7 @@ export class Member implements ClusterView {
   readonly #ended = new AbortController()
   readonly #loops: Promise<void>[]
   readonly #snapshots: SnapshotMaker
+  readonly #heartbeat = startWorker('heartbeat')
   #isLost = false
   #opened: OpenedApp | undefined
   #status: ClusterStatus | undefined
@@ -71,11 +74,13 @@ export class Member implements ClusterView {
     this.replica = new Leader(config.dataDir, position, writer)
     this.#snapshots = new SnapshotMaker(config, this.#background, () => this.#touchDatabases())
     this.#loops = [this.#live(), this.#keepHouse()]
+    this.#heartbeat.postMessage({ url: config.replicate, epoch: position.epoch } satisfies Heartbeat)
   }
 
-  /** Tells what this node has opened; before that, it makes no snapshot. */
+  /** Tells what this node has opened, once the service has started; before that, it makes no snapshot. */
   attach(opened: OpenedApp): void {
     this.#opened = opened
+    this.#heartbeat.terminate()
   }
 
   status(): ClusterStatus | undefined {

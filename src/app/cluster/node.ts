@@ -3,7 +3,7 @@
  * and takes over when the leader has stopped or is silent. Never opens a database with SQLite, but for the write-ahead
  * logs that a crash of this node left while it led.
  */
-import { existsSync, mkdirSync } from 'node:fs'
+import { existsSync, mkdirSync, rmSync } from 'node:fs'
 import { join } from 'node:path'
 import { lockDirectory } from '#platform/disk/lock.ts'
 import { isTransientError, toPublicReason } from '#platform/disk/storage-errors.ts'
@@ -24,7 +24,7 @@ import { openKeyRing } from '../master-key.ts'
 import { migrations } from '../migrations.ts'
 import { VERSION } from '../version.ts'
 import { Member } from './member.ts'
-import { restoreSnapshot } from './snapshot.ts'
+import { restoreSnapshot, STAGING } from './snapshot.ts'
 import { StandbyServer } from './standby-server.ts'
 import { readClusterStatus } from './status.ts'
 
@@ -47,6 +47,7 @@ export async function joinCluster(config: Config, log: Log, ending: AbortSignal)
     throw new DataDirInUseError(
       `Another process is using ${config.dataDir}; stop it, or give this one another TASSIS_DATA_DIR.`,
     )
+  rmSync(join(config.dataDir, STAGING), { recursive: true, force: true })
   const server = new StandbyServer(config)
   const node = new Node(config, log, server, ending)
   try {
@@ -98,9 +99,10 @@ class Node {
         await this.#pause(POLL_MS)
       } catch (error) {
         if (error instanceof TooFarBehindError) await this.#startOver(error.message)
-        else if (error instanceof PostgresUnreachableError) await this.#waitFor(error.message)
+        else if (error instanceof PostgresUnreachableError)
+          await this.#waitFor('it cannot reach PostgreSQL', error.message)
         // A full disk, for instance: what was not applied as a whole is applied again.
-        else if (isTransientError(error)) await this.#waitFor(`the disk or system failed: ${toPublicReason(error)}`)
+        else if (isTransientError(error)) await this.#waitFor('its disk or system failed', toPublicReason(error))
         else throw error
       }
     }
@@ -293,15 +295,15 @@ class Node {
     await this.#log.postgres.listen(CHANNEL, () => this.#wake.resolve()).catch(() => undefined)
   }
 
-  async #waitFor(reason: string): Promise<void> {
+  async #waitFor(problem: string, reason: string): Promise<void> {
     const nowMs = systemClock.monotonicMs()
     // Nobody knows whether the leader was silent meanwhile.
     this.#life = ''
     this.#isListening = false
-    this.#server.showProblem(reason)
+    this.#server.showProblem(problem)
     if (nowMs - this.#loggedAtMs >= LOG_INTERVAL_MS) {
       this.#loggedAtMs = nowMs
-      this.#text.error({ reason }, 'cannot follow the log; trying again')
+      this.#text.error({ reason }, `cannot follow the log: ${problem}; trying again`)
     }
     await this.#pause(RETRY_MS)
   }

@@ -2,7 +2,7 @@
  * @module Worker that copies the data directory of the leader into PostgreSQL, while the service goes on. Deletion of
  * content is held off meanwhile, as for a backup.
  */
-import { rmSync } from 'node:fs'
+import { readFileSync, rmSync } from 'node:fs'
 import { open } from 'node:fs/promises'
 import { join } from 'node:path'
 import { holdDeletion } from '#features/core/content-gc/deletion-hold.ts'
@@ -20,15 +20,14 @@ export interface SnapshotJob {
   readonly url: string
   /** Of the row in `tassis_snapshots`. */
   readonly id: number
+  /** Folder for the copy of one database. */
+  readonly staging: string
 }
 
-const SMALL_FILES = ['instance.json', ...STORES.map((store) => `${store}.ids`)]
-
 answerRequest(async (job: SnapshotJob): Promise<null> => {
-  const { dataDir } = job
+  const { dataDir, staging } = job
   const hold = holdDeletion(dataDir, systemClock)
   const upload = new Upload(job)
-  const staging = join(dataDir, 'replica-staging')
   try {
     // The main database first, so that all content to which its rows refer is there.
     for (const file of listDatabases(dataDir)) {
@@ -39,7 +38,11 @@ answerRequest(async (job: SnapshotJob): Promise<null> => {
     for (const store of STORES)
       for (const file of listBlobFiles(dataDir, store)) await upload.add(file, join(dataDir, file))
     const certificates = listNames(join(dataDir, 'certificates')).map((name) => `certificates/${name}`)
-    for (const file of [...SMALL_FILES, ...certificates]) await upload.add(file, join(dataDir, file))
+    const ids = STORES.map((store) => `${store}.ids`)
+    for (const file of [...ids, ...certificates]) await upload.add(file, join(dataDir, file))
+    // Another machine will use the copy.
+    const instance = JSON.parse(readFileSync(join(dataDir, 'instance.json'), 'utf8')) as object
+    await upload.addText('instance.json', JSON.stringify({ ...instance, machine: null }))
     return null
   } finally {
     rmSync(staging, { recursive: true, force: true })
@@ -73,6 +76,10 @@ class Upload {
     } catch (error) {
       if (systemCodeOf(error) !== 'ENOENT') throw error
     }
+  }
+
+  addText(file: string, text: string): Promise<void> {
+    return this.#snapshots.addPart(this.#id, ++this.#part, file, Buffer.from(text))
   }
 
   close(): Promise<void> {

@@ -14,6 +14,8 @@ import type { Config } from '#platform/settings/config.ts'
 import { systemClock } from '#platform/time/clock.ts'
 import type { SnapshotJob } from './snapshot-worker.ts'
 
+/** Folder in the data directory for the copy of one database. */
+export const STAGING = 'replica-staging'
 const POLL_MS = 500
 const PARTS_PER_REPORT = 8
 
@@ -54,7 +56,8 @@ export class SnapshotMaker {
   async #make(): Promise<void> {
     if (!(await this.#snapshots.isWanted())) return
     const id = await this.#snapshots.begin()
-    const job: SnapshotJob = { dataDir: this.#config.dataDir, url: this.#config.replicate, id }
+    const { dataDir, replicate: url } = this.#config
+    const job: SnapshotJob = { dataDir, url, id, staging: join(dataDir, STAGING) }
     await askWorker('snapshot', job, this.#ending.signal)
     // SQLite's copies differ from their databases in the first page; this puts it into the log.
     await this.#touchDatabases()

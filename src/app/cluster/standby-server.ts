@@ -42,7 +42,8 @@ export class StandbyServer {
 
   showProblem(reason: string): void {
     this.#status = undefined
-    this.#reason = `it cannot follow the log (${reason.replace(/[.]$/, '')})`
+    // Strangers need not know more.
+    this.#reason = `${reason}; its log says why`
   }
 
   async stop(): Promise<void> {

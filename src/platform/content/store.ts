@@ -162,7 +162,7 @@ export class ContentStore {
       // A blob in the database needs no file.
       if (isInline) {
         await rm(target, { force: true })
-        this.#replica?.removeFiles([target])
+        void this.#replica?.removeFiles([target])
       }
       return read.toRef(month, id)
     })
@@ -300,11 +300,12 @@ export class ContentStore {
     await this.#months.close(month)
     this.#reader.release(month)
     const names = readdirSync(this.#folder).filter((name) => read.parseMonthName(name) === month)
+    // Before anything is deleted here: nobody else could find out later.
+    await this.#replica?.removeFiles(names.map((name) => join(this.#folder, name)))
     // The database is deleted first: otherwise a crash could leave rows for blobs whose files are deleted.
     for (const name of names.sort((a, b) => Number(b.endsWith('.db')) - Number(a.endsWith('.db'))))
       await rm(join(this.#folder, name), { recursive: true, force: true })
     await syncFolder(this.#folder)
-    this.#replica?.removeFiles(names.map((name) => join(this.#folder, name)))
     this.#cachedIds.clear()
   }
 
@@ -388,7 +389,7 @@ export class ContentStore {
       return
     try {
       rmSync(path, { force: true })
-      this.#replica?.removeFiles([path])
+      void this.#replica?.removeFiles([path])
     } catch (error) {
       this.#mayHaveOrphans = true
       throw error

@@ -12,6 +12,7 @@
  */
 import type { Database } from 'bun:sqlite'
 import { closeSync, fdatasync, fstatSync, openSync } from 'node:fs'
+import { attempt } from '#platform/attempt.ts'
 import type { DiskGuard } from '#platform/disk/disk.ts'
 import { isLocked, toStorageError } from '#platform/disk/storage-errors.ts'
 import { type Clock, systemClock } from '#platform/time/clock.ts'
@@ -150,6 +151,8 @@ export class Committer {
   #exclusiveJobs: ExclusiveJob[] = []
   #fileFd: number | undefined
   #isClosed = false
+  /** No write is accepted any more. */
+  #isEnded = false
   #running = false
   #writersHeld: Promise<void> | undefined
   #checkpointing: Promise<void> | undefined
@@ -185,6 +188,7 @@ export class Committer {
    */
   write<T>(run: (tx: Tx) => NonPromise<T>, { owner = SERVICE, mayUseReserve = false }: WriteOptions = {}): Promise<T> {
     if (this.#broken) return Promise.reject(this.#broken)
+    if (this.#isEnded) return Promise.reject(new Error(`${this.#path} is closed`))
     return new Promise<T>((resolve, reject) => {
       const entry = { run, mayUseReserve, reject, failed: false, after: [] }
       this.#queue.push(owner, { ...entry, resolve: resolve as (value: never) => void }, 0)
@@ -282,6 +286,7 @@ export class Committer {
     // Queued writes run before the barrier.
     this.#isClosed = true
     await this.barrier()
+    this.#isEnded = true
     this.#unregister?.()
     // A running checkpoint measures the WAL at its end, so the descriptor must stay open until then.
     await this.#checkpointing
@@ -346,8 +351,8 @@ export class Committer {
   }
 
   async #runExclusiveJobs(): Promise<void> {
-    await this.#checkpointing
-    await this.#storeAll()
+    do await this.#storeAll()
+    while (await this.#hasCheckpoint())
     if (this.#broken) return
     const jobs = this.#exclusiveJobs.splice(0)
     if (jobs.some(({ needsEmptyWal }) => needsEmptyWal) && fstatSync(this.#walFd).size > 0) await this.#emptyWal()
@@ -356,6 +361,13 @@ export class Committer {
     this.#measureWal()
     // Exclusive jobs write to the WAL too, and the next group, which would start a checkpoint, may be far off.
     this.#checkpointWhenLarge()
+  }
+
+  /** Waits for a running checkpoint; resolves with whether there was one. */
+  async #hasCheckpoint(): Promise<boolean> {
+    const isRunning = this.#checkpointing !== undefined
+    await this.#checkpointing
+    return isRunning
   }
 
   async #emptyWal(): Promise<void> {
@@ -551,13 +563,16 @@ export class Committer {
   async #checkpointStored(run: () => Promise<void>): Promise<void> {
     if (!this.replica) return run()
     await this.#whenStored(async () => {
-      const reader = openReadOnly(this.#path)
+      const reader = attempt(() => openReadOnly(this.#path))
+      // The next pass copies the same pages.
+      if (!reader) return
       try {
         reader.run('BEGIN')
         reader.query('SELECT 1 FROM sqlite_schema').get()
         await run()
+      } catch {
+        // As above.
       } finally {
-        reader.run('ROLLBACK')
         reader.close()
       }
     })

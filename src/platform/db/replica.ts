@@ -12,8 +12,8 @@ export interface WalReplica {
   store(): Promise<void>
   /** Whether everything is stored. */
   readonly isStored: boolean
-  /** Records pages of the file whose unused middle was zeroed while the write-ahead log was empty. */
-  scrubbed(pages: readonly number[]): void
+  /** Stores that the unused middle of pages is to be zeroed in the file itself. */
+  scrub(pages: readonly number[]): Promise<void>
   /** Call it after the database was closed. */
   close(): void
 }
@@ -28,6 +28,6 @@ export interface Replica {
   addFile(path: string): Promise<void>
   /** Stores the new content of a small file before any later commit. */
   replaceFile(path: string, content: string): void
-  /** Removes files or folders before any later commit. */
-  removeFiles(paths: readonly string[]): void
+  /** Removes files or folders before any later commit; resolves once that is stored. Need not be awaited. */
+  removeFiles(paths: readonly string[]): Promise<void>
 }

@@ -31,13 +31,14 @@ export async function scrubDatabase(committer: Committer): Promise<boolean> {
   for await (const pages of findDirtyPages(committer.fileFd)) {
     for (let from = 0; from < pages.length; from += PAGES_PER_STEP) {
       const step = pages.slice(from, from + PAGES_PER_STEP)
+      // Before: what is zeroed twice, or too early, does no harm.
+      await committer.replica?.scrub(step)
       const isDone = await committer.runExclusiveWithFile(({ fd, isWhole }) => {
         // Something was written since then: the file may hold stale pages whose newer form is in the WAL.
         if (!isWhole) return false
         // SQLite's page cache still holds the old middle of each page, and the next change would write it back.
         committer.db.run('PRAGMA shrink_memory')
         zeroPages(fd, step)
-        committer.replica?.scrubbed(step)
         return true
       })
       if (!isDone) return false

@@ -8,6 +8,7 @@ export const workerEntries = {
   backup: 'app/backup/backup-worker.ts',
   checkpoint: 'platform/db/checkpoint-worker.ts',
   delivery: 'features/sending/delivery/worker/worker.ts',
+  heartbeat: 'app/cluster/heartbeat-worker.ts',
   inbound: 'features/receiving/inbound/listener/worker.ts',
   measure: 'features/lifecycle/retention/measure-worker.ts',
   parse: 'features/receiving/inbound/process/parse-worker.ts',

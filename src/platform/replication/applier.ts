@@ -100,8 +100,8 @@ export class Applier {
   #writePart({ file, offset, isLast, bytes }: Entry & { kind: 'part' }): void {
     const path = this.#toPath(file)
     const temporary = `${path}.replica.tmp`
-    // A snapshot that began between two parts has the whole file.
-    if (offset > 0 && !existsSync(temporary) && existsSync(path)) return
+    // A snapshot that began between two parts has the whole file, or the file was given up.
+    if (offset > 0 && !existsSync(temporary)) return
     mkdirSync(dirname(path), { recursive: true, mode: 0o700 })
     const fd = openSync(temporary, offset === 0 ? 'w' : 'r+', 0o600)
     try {

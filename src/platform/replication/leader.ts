@@ -53,7 +53,7 @@ export class Leader implements Replica {
       get isStored() {
         return waiting === 0 && !tail.hasMore
       },
-      scrubbed: (pages) => this.#add({ kind: 'scrub', file, pages, bytes: NO_BYTES }),
+      scrub: (pages) => this.#add({ kind: 'scrub', file, pages, bytes: NO_BYTES }),
       close: () => {
         this.#tails.delete(file)
         tail.close()
@@ -77,12 +77,12 @@ export class Leader implements Replica {
   }
 
   replaceFile(path: string, content: string): void {
-    this.#add({ kind: 'file', file: this.#toFile(path), bytes: Buffer.from(content) })
+    void this.#add({ kind: 'file', file: this.#toFile(path), bytes: Buffer.from(content) })
   }
 
-  removeFiles(paths: readonly string[]): void {
+  async removeFiles(paths: readonly string[]): Promise<void> {
     const files = paths.map((path) => this.#toFile(path))
-    if (files.length > 0) this.#add({ kind: 'remove', files, bytes: NO_BYTES })
+    if (files.length > 0) await this.#add({ kind: 'remove', files, bytes: NO_BYTES })
   }
 
   /** Records on disk up to where this directory has the log. */
@@ -112,9 +112,11 @@ export class Leader implements Replica {
     return this.#position.seq
   }
 
-  #add(entry: Entry): void {
-    // A failure ends the process.
-    this.writer.add([entry]).catch(() => undefined)
+  /** A failure ends the process, so nobody has to look at it. */
+  #add(entry: Entry): Promise<void> {
+    const stored = this.writer.add([entry])
+    stored.catch(() => undefined)
+    return stored
   }
 
   #toFile(path: string): string {

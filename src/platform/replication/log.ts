@@ -2,6 +2,7 @@
  * @module The statements of the log. An append is one statement: it raises the head only if epoch and sequence are those
  * of the writer, and adds the rows only if it did. So a writer that was overtaken adds nothing, however late it comes.
  */
+import { GiB, hours } from '../units.ts'
 import type { Postgres } from './postgres.ts'
 import { CHANNEL, FORMAT, TABLES } from './tables.ts'
 
@@ -63,6 +64,9 @@ type Raw = Record<string, string | number | boolean | Uint8Array | null>
 /** A node that was not seen for so long no longer keeps rows of the log. */
 const KEPT_FOR = '24 hours'
 const KNOWN_FOR = '7 days'
+/** When the log is so large, a node keeps rows only if it was seen, and had all rows, within the second time. */
+const LARGE_LOG_BYTES = 4 * GiB
+const KEPT_IF_LARGE_MS = hours(1)
 /** Rows of about a megabyte are read in one go. */
 const ROWS_PER_READ = 16
 
@@ -238,7 +242,9 @@ export class ReplicationLog {
     await this.postgres.query(`DELETE FROM tassis_nodes WHERE seen_at < now() - interval '${KNOWN_FOR}'`)
     await this.postgres.query(
       `DELETE FROM tassis_log WHERE seq < least(
-         (SELECT min(applied) FROM tassis_nodes WHERE seen_at > now() - interval '${KEPT_FOR}' AND state <> 'copying'),
+         (SELECT min(applied) FROM tassis_nodes WHERE seen_at > now() - interval '${KEPT_FOR}' AND state <> 'copying'
+          AND (pg_total_relation_size('tassis_log') < ${LARGE_LOG_BYTES}
+            OR (lag_ms < ${KEPT_IF_LARGE_MS} AND seen_at > now() - ${KEPT_IF_LARGE_MS} * interval '1 millisecond'))),
          (SELECT min(from_seq) FROM tassis_snapshots))`,
     )
   }

@@ -1,6 +1,7 @@
 /** @module The URL of PostgreSQL, which may name several hosts. Apart from the connection, because settings check it too. */
 
 const URL_PATTERN = /^(postgres(?:ql)?:\/\/)([^@/?]*@)?([^@/?]+)(\/[^?]+)(\?.*)?$/
+const LOOPBACK = /^(?:localhost|127\.\d+\.\d+\.\d+|\[::1\])$/
 const DEFAULT_PORT = 5432
 
 export interface PostgresHost {
@@ -17,7 +18,7 @@ export function parsePostgresUrl(value: string): PostgresHost[] | undefined {
   const found = hosts.split(',').map((host) => {
     const url = URL.parse(`${scheme}${login}${host}${database}${query}`)
     if (!url || url.hostname === '') return undefined
-    const isLoopback = /^(?:localhost|127\..*|\[::1\])$/.test(url.hostname)
+    const isLoopback = LOOPBACK.test(url.hostname)
     return { name: `${url.hostname}:${url.port || DEFAULT_PORT}`, url: url.href, isLoopback }
   })
   return found.every((host) => host !== undefined) ? found : undefined

@@ -5,7 +5,7 @@
  */
 import { SQL } from 'bun'
 import { ConfigError } from '#platform/settings/config.ts'
-import { limitTime, systemClock } from '#platform/time/clock.ts'
+import { systemClock } from '#platform/time/clock.ts'
 import { seconds } from '../units.ts'
 import { type PostgresHost, parsePostgresUrl, usesTls } from './postgres-url.ts'
 
@@ -14,6 +14,7 @@ export class PostgresUnreachableError extends Error {}
 
 const CONNECT_SECONDS = 2
 const ANSWER_MS = seconds(4)
+const GRACE_MS = 100
 /**
  * A commit that waits for a synchronous standby which is gone holds its lock; those that follow must not wait with it, or
  * they would use up the connections. No statement_timeout: it would end that wait with a success.
@@ -34,7 +35,6 @@ const HINTS: readonly (readonly [RegExp, string])[] = [
 
 export class Postgres {
   readonly #hosts: readonly PostgresHost[]
-  #sql: SQL | undefined
   #opening: Promise<SQL> | undefined
   #host: PostgresHost | undefined
 
@@ -78,27 +78,30 @@ export class Postgres {
   }
 
   async use<T>(run: (sql: SQL) => Promise<T>, limitMs = ANSWER_MS): Promise<T> {
-    const work = this.#open().then(run)
+    this.#opening ??= this.#connect()
+    const opening = this.#opening
+    const work = opening.then(run)
+    const expired = Promise.withResolvers<never>()
+    // If this thread was busy for long, the answer may be here already: it gets a moment to be read.
+    let timer = systemClock.after(limitMs, () => {
+      timer = systemClock.after(GRACE_MS, () => expired.reject(new Error(`no answer in ${limitMs / 1000} s`)))
+    })
     try {
-      return await limitTime(systemClock, limitMs, work, () => new Error(`no answer in ${limitMs / 1000} s`))
+      return await Promise.race([work, expired.promise])
     } catch (error) {
       // What still waits ends with the connection.
       work.catch(() => undefined)
-      void this.close()
+      if (this.#opening === opening) void this.close()
       throw this.#explain(error)
+    } finally {
+      timer.cancel()
     }
   }
 
   async close(): Promise<void> {
-    const sql = this.#sql
-    this.#sql = undefined
+    const opening = this.#opening
     this.#opening = undefined
-    await sql?.close({ timeout: 0 }).catch(() => undefined)
-  }
-
-  #open(): Promise<SQL> {
-    this.#opening ??= this.#connect()
-    return this.#opening
+    await opening?.then((sql) => sql.close({ timeout: 0 })).catch(() => undefined)
   }
 
   async #connect(): Promise<SQL> {
@@ -113,10 +116,7 @@ export class Postgres {
       })
       try {
         const [row] = await sql<{ standby: boolean }[]>`SELECT pg_is_in_recovery() AS standby`
-        if (row?.standby === false) {
-          this.#sql = sql
-          return sql
-        }
+        if (row?.standby === false) return sql
         failure ??= new Error('is a standby of PostgreSQL, which accepts no writes')
       } catch (error) {
         failure = error

@@ -23,7 +23,7 @@ export class WalTail {
   readonly #wal: number
   /** Open as long as the database: closing any descriptor of the file would release SQLite's locks on it. */
   readonly #index: number
-  readonly #indexHeader = Buffer.alloc(INDEX_HEADER_BYTES)
+  readonly #indexHeader = Buffer.alloc(2 * INDEX_HEADER_BYTES)
   #position: WalPosition = { salt: '', end: HEADER_BYTES }
 
   /** @param file path of the database in the data directory */
@@ -71,7 +71,7 @@ export class WalTail {
   }
 
   #findNew() {
-    const header = readAt(this.#index, this.#indexHeader, 0)
+    const header = this.#readHeader()
     const pageBytes = header.readUInt16LE(PAGE_BYTES_AT)
     const frames = header.readUInt32LE(FRAMES_AT)
     const salt = header.toString('hex', SALTS_AT, SALTS_AT + 8)
@@ -81,6 +81,15 @@ export class WalTail {
       to: HEADER_BYTES + frames * (FRAME_HEADER_BYTES + pageBytes),
       pageBytes,
       databasePages: header.readUInt32LE(DATABASE_PAGES_AT),
+    }
+  }
+
+  /** The header is there twice; both copies are equal unless a thread is writing it at this moment (2.1). */
+  #readHeader(): Buffer {
+    for (;;) {
+      const both = readAt(this.#index, this.#indexHeader, 0)
+      const first = both.subarray(0, INDEX_HEADER_BYTES)
+      if (first.equals(both.subarray(INDEX_HEADER_BYTES))) return first
     }
   }
 }

@@ -66,7 +66,7 @@ export function writeCertificate(
 
 export function removeCertificate(dataDir: string, host: string, replica?: Replica): void {
   rmSync(certificateFile(dataDir, host), { force: true })
-  replica?.removeFiles([certificateFile(dataDir, host)])
+  void replica?.removeFiles([certificateFile(dataDir, host)])
 }
 
 /** Reads the key of the account, or creates one; the account then is another one. */
