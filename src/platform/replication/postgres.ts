@@ -1,6 +1,6 @@
 /**
- * @module The connection of a node to PostgreSQL. Of several hosts it uses the first that accepts writes, so that it
- * follows a failover of PostgreSQL itself. A statement that fails or is not answered in time closes the connection: only
+ * @module The connection of a node to PostgreSQL. Of several hosts it uses the newest primary, so that it follows
+ * a failover of PostgreSQL itself. A statement that fails or is not answered in time closes the connection: only
  * a new one can tell what became of it.
  */
 import { SQL } from 'bun'
@@ -20,6 +20,10 @@ const GRACE_MS = 100
  * they would use up the connections. No statement_timeout: it would end that wait with a success.
  */
 const SETTINGS = { lock_timeout: 3000 }
+
+/** The timeline of a primary as eight hexadecimal digits; null on a standby. Each promotion begins a new one. */
+const TIMELINE =
+  'SELECT CASE WHEN NOT pg_is_in_recovery() THEN substr(pg_walfile_name(pg_current_wal_lsn()), 1, 8) END AS timeline'
 
 /** SQLSTATE classes and codes that only an operator can mend. */
 const PERMANENT = /^(?:28|3D|3F|42|22|23)/
@@ -104,10 +108,11 @@ export class Postgres {
     await opening?.then((sql) => sql.close({ timeout: 0 })).catch(() => undefined)
   }
 
+  /** Of two hosts that accept writes, the one of the older timeline was replaced: its commits wait in vain for a standby. */
   async #connect(): Promise<SQL> {
+    const found: { readonly host: PostgresHost; readonly sql: SQL; readonly timeline: string }[] = []
     let failure: unknown
-    for (const host of this.#hosts) {
-      this.#host = host
+    const ask = async (host: PostgresHost): Promise<void> => {
       const sql = new SQL(host.url, {
         max: 1,
         idleTimeout: 0,
@@ -115,15 +120,22 @@ export class Postgres {
         connection: SETTINGS,
       })
       try {
-        const [row] = await sql<{ standby: boolean }[]>`SELECT pg_is_in_recovery() AS standby`
-        if (row?.standby === false) return sql
+        const [row] = await sql.unsafe<{ timeline: string | null }[]>(TIMELINE)
+        if (row?.timeline) return void found.push({ host, sql, timeline: row.timeline })
+        this.#host ??= host
         failure ??= new Error('is a standby of PostgreSQL, which accepts no writes')
       } catch (error) {
+        this.#host = host
         failure = error
       }
       await sql.close({ timeout: 0 }).catch(() => undefined)
     }
-    throw failure
+    await Promise.all(this.#hosts.map(ask))
+    const [primary, ...replaced] = found.sort((a, b) => b.timeline.localeCompare(a.timeline))
+    for (const { sql } of replaced) void sql.close({ timeout: 0 }).catch(() => undefined)
+    if (!primary) throw failure
+    this.#host = primary.host
+    return primary.sql
   }
 
   #explain(error: unknown): Error {
