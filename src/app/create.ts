@@ -378,7 +378,7 @@ function composeApp(
 }
 
 /** Throws ConfigError for a directory of a cluster: what is written without the log would exist on this node alone. */
-function requireNoCluster({ dataDir, replicate }: Config): void {
+export function requireNoCluster({ dataDir, replicate }: Config): void {
   if (!existsSync(join(dataDir, 'replica.json'))) return
   throw new ConfigError(
     replicate === ''

@@ -10,7 +10,7 @@ import { openDatabase } from '#platform/db/open.ts'
 import { runAsOwner } from '#platform/disk/data-owner.ts'
 import { lockDirectory } from '#platform/disk/lock.ts'
 import { systemClock } from '#platform/time/clock.ts'
-import { DataDirInUseError, explainCorruption, RESTORE_REMEDY } from '../create.ts'
+import { DataDirInUseError, explainCorruption, RESTORE_REMEDY, requireNoCluster } from '../create.ts'
 import { loadConfig } from '../settings.ts'
 import { sendAll } from './api.ts'
 import { requireData } from './call.ts'
@@ -76,6 +76,7 @@ export function addFenceCommands(program: Command): void {
 }
 
 function markStopped(config: ReturnType<typeof loadConfig>['config'], takenAt: number | null): void {
+  requireNoCluster(config)
   const lock = lockDirectory(config.dataDir)
   if (!lock)
     throw new DataDirInUseError(

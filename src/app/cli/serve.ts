@@ -8,6 +8,7 @@ import { endProcess } from '#platform/process/end.ts'
 import type { LoadedConfig } from '#platform/settings/config.ts'
 import { parseHostPort } from '#platform/settings/setting-kinds.ts'
 import { systemClock } from '#platform/time/clock.ts'
+import { seconds } from '#platform/units.ts'
 import type { Member } from '../cluster/member.ts'
 import type { Service } from '../service.ts'
 import { loadConfig } from '../settings.ts'
@@ -91,7 +92,9 @@ export async function runService(
   })
   member = config.replicate === '' ? undefined : await joinUnlessEnded(loaded, log, starting.signal)
   if (config.replicate !== '' && !member) return
-  const service = await startUnlessEnded(loaded, starting.signal, member).catch(async (error: unknown) => {
+  // A node that has to wait, for a full disk perhaps, must not keep the lead.
+  const ending = member ? AbortSignal.any([starting.signal, AbortSignal.timeout(MAX_WAIT_MS)]) : starting.signal
+  const service = await startUnlessEnded(loaded, ending, member).catch(async (error: unknown) => {
     if (!member) throw error
     log.fatal({ err: error }, 'this node cannot start, so that another one has to lead')
     return undefined
@@ -124,6 +127,8 @@ export async function runService(
 }
 
 const STEP_DOWN = 'step-down'
+/** How long the start of a leader may wait. A migration may take longer. */
+const MAX_WAIT_MS = seconds(30)
 
 async function stopInOrder(service: Service, member: Member | undefined): Promise<void> {
   await service.stop()

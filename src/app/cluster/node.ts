@@ -291,6 +291,7 @@ class Node {
   /** Where LISTEN is not possible, as behind some poolers, polling is enough. */
   async #listen(): Promise<void> {
     if (this.#isListening) return
+    await this.#follower?.requireSameLog()
     this.#isListening = true
     await this.#log.postgres.listen(CHANNEL, () => this.#wake.resolve()).catch(() => undefined)
   }

@@ -17,7 +17,6 @@ import type { SnapshotJob } from './snapshot-worker.ts'
 /** Folder in the data directory for the copy of one database. */
 export const STAGING = 'replica-staging'
 const POLL_MS = 500
-const PARTS_PER_REPORT = 8
 
 /** Makes snapshots, one at a time, while nodes want one. */
 export class SnapshotMaker {
@@ -116,7 +115,7 @@ async function writeParts(
     if (!part) return false
     await appendTo(join(dataDir, part.path), part.bytes)
     if (part.isLast) return true
-    if (number % PARTS_PER_REPORT === 0) await onWait()
+    await onWait()
   }
   return false
 }

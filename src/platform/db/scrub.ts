@@ -31,7 +31,7 @@ export async function scrubDatabase(committer: Committer): Promise<boolean> {
   for await (const pages of findDirtyPages(committer.fileFd)) {
     for (let from = 0; from < pages.length; from += PAGES_PER_STEP) {
       const step = pages.slice(from, from + PAGES_PER_STEP)
-      // Before: what is zeroed twice, or too early, does no harm.
+      // A kill must not leave zeroes here alone. What is zeroed twice, or too early, does no harm.
       await committer.replica?.scrub(step)
       const isDone = await committer.runExclusiveWithFile(({ fd, isWhole }) => {
         // Something was written since then: the file may hold stale pages whose newer form is in the WAL.
@@ -39,6 +39,8 @@ export async function scrubDatabase(committer: Committer): Promise<boolean> {
         // SQLite's page cache still holds the old middle of each page, and the next change would write it back.
         committer.db.run('PRAGMA shrink_memory')
         zeroPages(fd, step)
+        // Commits in between may have brought something back.
+        void committer.replica?.scrub(step)
         return true
       })
       if (!isDone) return false

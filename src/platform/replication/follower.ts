@@ -46,8 +46,8 @@ export class Follower {
    * tell any more, ConfigError when it is another log.
    */
   async recover(): Promise<void> {
-    const { epoch, wals, seq, crc } = this.#position
-    await this.#requireSameLog(seq, crc)
+    const { epoch, wals, seq } = this.#position
+    await this.requireSameLog()
     if (epoch === 0) {
       // Somebody wrote to the database while it followed.
       if (hasWals(this.#dataDir)) throw new TooFarBehindError('a database was changed here without the log')
@@ -105,8 +105,12 @@ export class Follower {
     this.#position = position
   }
 
-  /** PostgreSQL may have lost rows that this directory has, and got others in their place. */
-  async #requireSameLog(seq: number, crc: number): Promise<void> {
+  /**
+   * Throws ConfigError when PostgreSQL has lost rows that this directory has, and got others in their place. Call it after
+   * each connection.
+   */
+  async requireSameLog(): Promise<void> {
+    const { seq, crc } = this.#applied
     const found = seq === 0 ? crc : await this.#log.readChecksum(seq)
     if (found === undefined) throw new TooFarBehindError(`the log no longer has row ${seq}`)
     if (found !== crc)

@@ -80,9 +80,9 @@ export class Leader implements Replica {
     void this.#add({ kind: 'file', file: this.#toFile(path), bytes: Buffer.from(content) })
   }
 
-  async removeFiles(paths: readonly string[]): Promise<void> {
+  removeFiles(paths: readonly string[]): Promise<void> {
     const files = paths.map((path) => this.#toFile(path))
-    if (files.length > 0) await this.#add({ kind: 'remove', files, bytes: NO_BYTES })
+    return this.#add({ kind: 'remove', files, bytes: NO_BYTES })
   }
 
   /** Records on disk up to where this directory has the log. */
@@ -112,7 +112,7 @@ export class Leader implements Replica {
     return this.#position.seq
   }
 
-  /** A failure ends the process, so nobody has to look at it. */
+  /** A failure ends the process, so nobody has to handle it. */
   #add(entry: Entry): Promise<void> {
     const stored = this.writer.add([entry])
     stored.catch(() => undefined)
