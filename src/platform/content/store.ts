@@ -147,9 +147,9 @@ export class ContentStore {
       const committer = this.#months.committer(month)
       await this.#makeMonthFolder(month)
       // This may replace the file of an identical blob, which has the same content.
+      await this.#replicateFile(month, hash, target, path)
       await rename(path, target)
       await syncFolder(dirname(target))
-      await this.#replicateFile(month, target, hash)
       const { id, isInline } = await committer.write((tx) => {
         const { find, insert } = sql(tx.db)
         const known = find.get(hash)
@@ -442,18 +442,22 @@ export class ContentStore {
     if (!existsSync(path)) {
       const frames = await compressFrames(part)
       this.#disk?.countWritten(frames.length)
+      await this.#replicateFile(month, hash, path, frames)
       await writeFileSynced(path, frames)
     }
     // Syncs the folder even if the file existed: its writer may not have synced the folder yet.
     await syncFolder(dirname(path))
-    await this.#replicateFile(month, path, hash)
   }
 
-  /** Stores a file elsewhere too, unless a row shows that it is there. */
-  async #replicateFile(month: number, path: string, hash: Uint8Array): Promise<void> {
+  /**
+   * Stores a file elsewhere first, unless a row shows that it is there: so a file that a crash leaves without a row is
+   * everywhere, or nowhere.
+   * @param source its content, or a file with it
+   */
+  async #replicateFile(month: number, hash: Uint8Array, path: string, source: string | Uint8Array): Promise<void> {
     if (!this.#replica) return
     const known = sql(this.#months.committer(month).db).find.get(hash)
-    if (known?.encoding !== read.ENCODING.file) await this.#replica.addFile(path)
+    if (known?.encoding !== read.ENCODING.file) await this.#replica.addFile(path, source)
   }
 
   /** Creates a month's folder and makes its entry durable. */

@@ -24,8 +24,11 @@ export interface Replica {
   readonly isEstablished: boolean
   /** @param path of a database that is open */
   openWal(path: string): WalReplica
-  /** Resolves once a finished file is stored. */
-  addFile(path: string): Promise<void>
+  /**
+   * Resolves once a file is stored that is about to be written.
+   * @param source its content, or a finished file with it
+   */
+  addFile(path: string, source: string | Uint8Array): Promise<void>
   /** Stores the new content of a small file before any later commit. */
   replaceFile(path: string, content: string): void
   /** Removes files or folders before any later commit; resolves once that is stored. Need not be awaited. */

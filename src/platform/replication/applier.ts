@@ -97,9 +97,9 @@ export class Applier {
     this.#changed.add(file)
   }
 
-  #writePart({ file, offset, isLast, bytes }: Entry & { kind: 'part' }): void {
+  #writePart({ file, upload, offset, isLast, bytes }: Entry & { kind: 'part' }): void {
     const path = this.#toPath(file)
-    const temporary = `${path}.replica.tmp`
+    const temporary = `${path}.${Number(upload)}.tmp`
     // A snapshot that began between two parts has the whole file, or the file was given up.
     if (offset > 0 && !existsSync(temporary)) return
     mkdirSync(dirname(path), { recursive: true, mode: 0o700 })

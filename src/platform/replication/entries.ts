@@ -22,6 +22,8 @@ export type Entry =
   | {
       readonly kind: 'part'
       readonly file: string
+      /** Tells the parts of one writer from those of another that stores the same file. */
+      readonly upload: number
       readonly offset: number
       readonly isLast: boolean
       readonly bytes: Uint8Array

@@ -21,6 +21,7 @@ export class Leader implements Replica {
   /** Up to where each write-ahead log is in the log of the cluster, also of databases that were closed since. */
   readonly #ends = new Map<string, WalPosition>()
   #position: Position
+  #uploads = 0
 
   /** @param position of the directory when it became the leader's; its databases have no write-ahead logs */
   constructor(dataDir: string, position: Position, writer: LogWriter) {
@@ -61,18 +62,19 @@ export class Leader implements Replica {
     }
   }
 
-  async addFile(path: string): Promise<void> {
+  async addFile(path: string, source: string | Uint8Array): Promise<void> {
     const file = this.#toFile(path)
-    const fd = openSync(path, 'r')
+    const upload = ++this.#uploads
+    const fd = typeof source === 'string' ? openSync(source, 'r') : undefined
     try {
       for (let offset = 0, isLast = false; !isLast; offset += ROW_BYTES) {
-        const part = Buffer.allocUnsafe(ROW_BYTES)
-        const read = readSync(fd, part, 0, ROW_BYTES, offset)
-        isLast = read < ROW_BYTES
-        await this.writer.add([{ kind: 'part', file, offset, isLast, bytes: part.subarray(0, read) }])
+        const bytes =
+          typeof source === 'string' ? readPart(fd ?? -1, offset) : source.subarray(offset, offset + ROW_BYTES)
+        isLast = bytes.length < ROW_BYTES
+        await this.writer.add([{ kind: 'part', file, upload, offset, isLast, bytes }])
       }
     } finally {
-      closeSync(fd)
+      if (fd !== undefined) closeSync(fd)
     }
   }
 
@@ -124,4 +126,9 @@ export class Leader implements Replica {
     if (!isReplicatedPath(file)) throw new Error(`${file} is not a file of the log`)
     return file
   }
+}
+
+function readPart(fd: number, offset: number): Uint8Array {
+  const part = Buffer.allocUnsafe(ROW_BYTES)
+  return part.subarray(0, readSync(fd, part, 0, ROW_BYTES, offset))
 }

@@ -4,6 +4,7 @@ import { type Entry, packEntries, unpackEntries } from '#platform/replication/en
 
 const toPart = (size: number): Entry => ({
   kind: 'part',
+  upload: 1,
   file: `content/2026-11/${'a'.repeat(32)}.zst`,
   offset: 0,
   isLast: true,
