@@ -75,14 +75,14 @@ const MAX_LINES: Readonly<Record<string, number>> = {
   webhooks: 6250,
   lifecycle: 4200,
   'drop-in': 5750,
-  app: 12700,
+  app: 12850,
   bench: 900,
   dashboard: 23300,
-  platform: 17700,
-  protocols: 9300,
+  platform: 17760,
+  protocols: 9360,
   client: 1150,
-  src: 149900,
-  test: 128900,
+  src: 150400,
+  test: 129650,
 }
 
 /** Programs, not modules: a process or a Worker starts with such a file, so importing it may start something. */

@@ -2,6 +2,7 @@
  * @module The whole service: starts and stops the data directory, HTTP, admin socket, delivery and recurring tasks in
  * order. `cli/serve.ts` runs it as a process; tests run it in theirs.
  */
+import { isIP } from 'node:net'
 import { networkInterfaces } from 'node:os'
 import { join } from 'node:path'
 import { createSecureContext, type SecureContext } from 'node:tls'
@@ -24,7 +25,7 @@ import { readCertificateAuthorities } from '#platform/net/certificate-authoritie
 import { createListenError } from '#platform/net/listen-error.ts'
 import type { KeyedCertificate } from '#platform/net/self-signed.ts'
 import { type Config, ConfigError, type SettingReport } from '#platform/settings/config.ts'
-import { listOutboundIps } from '#platform/settings/outbound-source.ts'
+import { listOutboundIps, listProxies } from '#platform/settings/outbound-source.ts'
 import { parseHostPort, toReachableUrl } from '#platform/settings/setting-kinds.ts'
 import { systemClock } from '#platform/time/clock.ts'
 import { createAdminFetch } from './admin-fetch.ts'
@@ -38,18 +39,28 @@ import { startWhenPossible } from './start-when-possible.ts'
 import type { ServiceState } from './status-routes.ts'
 import { formatVersion, VERSION } from './version.ts'
 
-/** Throws ConfigError for an outbound address that this machine does not have: its mail would always be deferred. */
-function requireOwnAddresses({ delivery, outboundIps }: Pick<Config, 'delivery' | 'outboundIps'>): void {
+/**
+ * Throws ConfigError for an outbound address that neither this machine nor a proxy has: its mail would always be deferred.
+ * Also if the mail of a family of addresses would leave past the proxies.
+ */
+function requireOwnAddresses({ delivery, outboundIps, ipv6 }: Pick<Config, 'delivery' | 'outboundIps' | 'ipv6'>): void {
   if (delivery === 'capture') return
+  const proxies = listProxies(outboundIps)
+  const ips = listOutboundIps(outboundIps)
+  const families = new Set(ips.map(isIP))
+  if (ips.length > 0 && ips.every((ip) => proxies.has(ip)) && !(families.has(4) && (families.has(6) || !ipv6)))
+    throw new ConfigError(
+      `All addresses of TASSIS_OUTBOUND_IPS have proxies, but mail to hosts with ${families.has(4) ? 'IPv6 addresses would leave from this machine; set TASSIS_IPV6=false or add an IPv6 address' : 'IPv4 addresses would leave from this machine; add an IPv4 address'}.`,
+    )
   const own = new Set(
     Object.values(networkInterfaces()).flatMap((addresses) => (addresses ?? []).map((a) => a.address)),
   )
   // All of 127.0.0.0/8 is this machine.
-  const foreign = listOutboundIps(outboundIps).find((ip) => !own.has(ip) && !ip.startsWith('127.'))
+  const foreign = ips.find((ip) => !own.has(ip) && !ip.startsWith('127.') && !proxies.has(ip))
   if (foreign === undefined) return
   const usable = [...own].filter((ip) => !ip.startsWith('127.') && ip !== '::1' && !ip.startsWith('fe80:'))
   throw new ConfigError(
-    `TASSIS_OUTBOUND_IPS has ${foreign}, which is not an address of this machine; it has ${usable.join(', ') || 'none but loopback'}. Leave it unset to let the system choose.`,
+    `TASSIS_OUTBOUND_IPS has ${foreign}, which is not an address of this machine; it has ${usable.join(', ') || 'none but loopback'}. Leave it unset to let the system choose, or name the proxy that has it: ${foreign} via socks5://host:1080.`,
   )
 }
 

@@ -34,6 +34,7 @@ import {
   secret,
   size,
   text,
+  withoutLogin,
 } from '#platform/settings/setting-kinds.ts'
 import { GiB, KiB, MiB } from '#platform/units.ts'
 import { parseMailbox } from '#protocols/address/parse.ts'
@@ -193,11 +194,14 @@ const sendingSettings = {
 }
 
 const addressSettings = {
-  outboundIps: list(
-    'Source addresses of outgoing SMTP, each with the name that it gives in EHLO (its PTR record) if that is not TASSIS_HOSTNAME, and its pool if only the accounts of that pool send from it; empty: the system chooses.',
-    'a comma-separated list of IP, IP=name, IP@pool or IP=name@pool, such as 192.0.2.1=mail1.example.com@news',
-    (value) => parseOutboundSource(value) !== undefined,
-  ),
+  outboundIps: {
+    ...list(
+      'Source addresses of outgoing SMTP, each with the name that it gives in EHLO (its PTR record) if that is not TASSIS_HOSTNAME, its pool if only the accounts of that pool send from it, and the SOCKS5 proxy that has the address if this machine does not; empty: the system chooses.',
+      'a comma-separated list of IP, IP=name, IP@pool or IP=name@pool, each perhaps with a proxy, such as 192.0.2.1=mail1.example.com@news or 192.0.2.9=mail9.example.com via socks5://user:password@10.0.0.2:1080 (in user and password, write characters other than letters and digits as in URLs: %40 for @, %2C for a comma)',
+      (value) => parseOutboundSource(value) !== undefined,
+    ),
+    format: (items: readonly string[]) => items.map(withoutLogin).join(),
+  },
   ipv6: flag(
     false,
     'Whether to connect to receivers over IPv6 as well; enable it once the PTR record of the IPv6 address is right.',

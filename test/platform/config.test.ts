@@ -42,7 +42,7 @@ describe('the error for a wrong value is one sentence with the setting, the valu
     [
       'TASSIS_OUTBOUND_IPS',
       '192.0.2.300',
-      'a comma-separated list of IP, IP=name, IP@pool or IP=name@pool, such as 192.0.2.1=mail1.example.com@news',
+      'a comma-separated list of IP, IP=name, IP@pool or IP=name@pool, each perhaps with a proxy, such as 192.0.2.1=mail1.example.com@news or 192.0.2.9=mail9.example.com via socks5://user:password@10.0.0.2:1080 (in user and password, write characters other than letters and digits as in URLs: %40 for @, %2C for a comma)',
     ],
     ['TASSIS_PUBLIC_URL', 'mail.example.com', 'a URL such as https://mail.example.com'],
     ['TASSIS_HOSTNAME', 'mail_server', 'a host name such as mail.example.com'],
@@ -61,6 +61,22 @@ describe('the error for a wrong value is one sentence with the setting, the valu
 test('the error for a wrong secret does not repeat it', () => {
   expect(errorOf({ TASSIS_RELAY_URL: 'http://user:hunter2@relay' })).not.toContain('hunter2')
   expect(errorOf({ TASSIS_LLM_URL: 'ftp://user:hunter2@llm.test' })).toContain('"ftp://…@llm.test"')
+})
+
+describe('the login of a proxy is not shown', () => {
+  const wrong = ['u:hunter2,a@p:1', 'u:hunter2/a@p:1', 'u:hunter2%zz@p:1', 'u:hunter2', 'u:hunter2@p:0']
+  for (const url of wrong)
+    test(`in the error for socks5://${url}`, () => {
+      const error = errorOf({ TASSIS_OUTBOUND_IPS: `192.0.2.1, 192.0.2.9=a.test via socks5://${url}` })
+      expect(error).toStartWith('TASSIS_OUTBOUND_IPS is "192.0.2.1, 192.0.2.9=a.test via …"; allowed is ')
+      expect(error).not.toContain('hunter')
+    })
+
+  test('by the command config', () => {
+    const value = '192.0.2.1,192.0.2.9=a.test@news via socks5://u:hunter2%40@p.test:1080'
+    const shown = loadConfig({ TASSIS_OUTBOUND_IPS: value }).report.find(({ name }) => name === 'outboundIps')?.value
+    expect(shown).toBe('192.0.2.1,192.0.2.9=a.test@news via socks5://…@p.test:1080')
+  })
 })
 
 test('a misspelt variable and an unknown key in the file are refused', () => {

@@ -101,6 +101,8 @@ export interface ScriptedSession {
   readonly secure: boolean
   /** The name in SNI, if one came. */
   readonly serverName: string | undefined
+  /** Where the connection comes from. */
+  readonly remoteAddress: string | undefined
   /** Whether the connection has ended. */
   readonly closed: boolean
   /** When it ended, on the monotonic clock. */
@@ -169,6 +171,7 @@ class Session implements ScriptedSession {
   secure = false
   serverName: string | undefined
   closedAtMs: number | undefined
+  readonly remoteAddress: string | undefined
   readonly #script: SmtpScript
   readonly #changed: () => void
   readonly #raw: Socket
@@ -186,6 +189,7 @@ class Session implements ScriptedSession {
     this.#socket = socket
     this.#script = script
     this.#changed = changed
+    this.remoteAddress = socket.remoteAddress
     socket.on('error', () => {})
     this.#listenTo(socket)
     if (script.implicitTls) this.#handshake()

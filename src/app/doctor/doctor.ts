@@ -19,6 +19,7 @@ import { checkCluster } from './checks/cluster.ts'
 import { checkDisk, checkFileLimit, checkMemory, checkOwners } from './checks/machine.ts'
 import { checkAddresses, checkClusterDns, checkHostname, checkPublicUrl, checkReverseDns } from './checks/names.ts'
 import { checkOutgoingPort, checkPrivileges, checkRelay } from './checks/network.ts'
+import { checkProxies } from './checks/proxies.ts'
 import { checkBlockLists, checkClock, checkResolver } from './checks/resolver.ts'
 import * as state from './checks/state.ts'
 import {
@@ -128,6 +129,7 @@ export const CHECKS = {
   cluster_dns: checkClusterDns,
   outgoing_port: checkOutgoingPort,
   relay: checkRelay,
+  proxies: checkProxies,
   privileges: checkPrivileges,
   resolver: checkResolver,
   block_lists: checkBlockLists,

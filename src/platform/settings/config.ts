@@ -5,7 +5,7 @@
  */
 import { readFileSync } from 'node:fs'
 import { resolve } from 'node:path'
-import { type Setting, type Settings, snakeCase } from './setting-kinds.ts'
+import { type Setting, type Settings, snakeCase, withoutLogin } from './setting-kinds.ts'
 
 export class ConfigError extends Error {}
 
@@ -95,8 +95,8 @@ export function readSettings(
   return { config: { ...(values as unknown as Config), dataDir: resolve(String(values['dataDir'])) }, report }
 }
 
-/** A rejected URL may hold a password: `https://user:password@host` becomes `https://…@host`. */
-const withoutCredentials = (text: string): string => text.replace(/\/\/[^/@\s]*@/g, '//…@')
+/** A rejected value may hold a password, perhaps not escaped; what follows `via` goes whole. */
+const withoutCredentials = (text: string): string => withoutLogin(text.replace(/(\svia\s|socks5:).*/s, '$1…'))
 
 function formatValue(setting: Setting<unknown>, value: unknown): string {
   if (setting.secret) return value === '' ? '' : '(set)'

@@ -10,7 +10,7 @@ export interface Setting<T> {
   readonly fallback: T | ((others: Record<string, unknown>) => T)
   /** Parses the text of a variable or the value of a TOML key; undefined means "not allowed". */
   readonly parse: (value: unknown) => T | undefined
-  /** Formats a value as `parse` reads it; default: as text. */
+  /** Formats a value as `parse` reads it, apart from passwords; default: as text. */
   format?(value: T): string
   readonly allowed: string
   readonly doc: string
@@ -195,6 +195,12 @@ export const checked = (
     return given !== undefined && isValid(given) ? given : undefined
   },
 })
+
+/** `https://user:password@host` becomes `https://…@host`: everything before the last `@`, because a password may have others. */
+export function withoutLogin(url: string): string {
+  const [start, end] = [url.indexOf('//'), url.lastIndexOf('@')]
+  return start >= 0 && end > start ? `${url.slice(0, start)}//…${url.slice(end)}` : url
+}
 
 export const isHttpUrl = (value: string): boolean => {
   const url = URL.parse(value)

@@ -5,6 +5,7 @@
 import { connect, type Socket } from 'node:net'
 import type { SecureContext } from 'node:tls'
 import type { Clock } from '#platform/time/clock.ts'
+import type { SocksProxy } from '../socks/connect.ts'
 import { isReply, type ReplyOrFailure, SmtpChannel, type SmtpTls, type SmtpTranscript } from './channel.ts'
 import { SmtpClient } from './client.ts'
 import { formatGreetingCommand } from './commands.ts'
@@ -21,6 +22,8 @@ export interface SmtpConnectOptions {
   readonly address: string
   readonly port: number
   readonly localAddress?: string
+  /** Connects to `address`, which must be an IP address then; it has the `localAddress`. */
+  readonly proxy?: SocksProxy | undefined
   /** The name of this client: a domain or an address literal. */
   readonly ehloName: string
   readonly clock: Clock
@@ -66,7 +69,11 @@ export type ConnectResult =
   | { readonly kind: 'connected'; readonly client: SmtpClient }
   | {
       readonly kind: 'failed'
-      readonly phase: 'connect' | 'greeting' | 'ehlo' | 'starttls' | 'tls' | 'auth'
+      /**
+       * `proxy`: the proxy does nothing for us; `request`: it does not connect to this address. Then, and with a proxy also
+       * after `connect`, the message is the rest of a sentence about the proxy.
+       */
+      readonly phase: 'proxy' | 'request' | 'connect' | 'greeting' | 'ehlo' | 'starttls' | 'tls' | 'auth'
       readonly failure: SmtpFailure
     }
   | { readonly kind: 'refused'; readonly phase: 'greeting' | 'ehlo' | 'starttls' | 'auth'; readonly reply: SmtpReply }
@@ -82,10 +89,11 @@ type NotConnected = Exclude<ConnectResult, { kind: 'connected' }>
 export async function connectSmtp(options: SmtpConnectOptions): Promise<ConnectResult> {
   formatGreetingCommand('EHLO', options.ehloName)
   const timeouts = { ...DEFAULT_SMTP_TIMEOUTS, ...options.timeouts }
-  const socket = await openSocket(options, timeouts.connectMs)
+  const socket = await openPath(options, timeouts.connectMs)
   options.onPhaseEnd?.('connect')
-  if ('kind' in socket) return toFailure('connect', socket)
-  const { remoteAddress = options.address, localAddress = '' } = socket
+  if ('kind' in socket) return socket
+  const ends = options.proxy ? { remoteAddress: options.address, localAddress: options.localAddress } : socket
+  const { remoteAddress = options.address, localAddress = '' } = ends
   const channel = new SmtpChannel(socket, {
     clock: options.clock,
     transcript: options.transcript,
@@ -105,7 +113,29 @@ export async function connectSmtp(options: SmtpConnectOptions): Promise<ConnectR
   return { kind: 'connected', client: new SmtpClient({ channel, timeouts, remoteAddress, localAddress, ...session }) }
 }
 
-function openSocket(options: SmtpConnectOptions, timeoutMs: number): Promise<Socket | SmtpFailure> {
+async function openPath(options: SmtpConnectOptions, timeoutMs: number): Promise<Socket | NotConnected> {
+  const { address, port, proxy, clock, abort } = options
+  const end = proxy ? { address: proxy.host, port: proxy.port, clock, abort } : options
+  const socket = await openSocket(end, timeoutMs)
+  if (!proxy) return 'kind' in socket ? toFailure('connect', socket) : socket
+  if ('kind' in socket) {
+    // Without its address, which those who read why their mail waits need not know.
+    const silence = socket.kind === 'timeout' ? `did not answer within ${timeoutMs / 1000} s` : 'cannot be reached'
+    return toFailure('proxy', { ...socket, message: socket.kind === 'refused' ? 'refuses connections' : silence })
+  }
+  // Loaded on demand, because few services have a proxy.
+  const { requestConnection } = await import('../socks/connect.ts')
+  const failed = await requestConnection(socket, proxy, { address, port }, { clock, timeoutMs, signal: abort?.signal })
+  if (!failed) return socket
+  const { by, kind, message } = failed
+  return toFailure(by === 'target' ? 'connect' : by, { kind, message })
+}
+
+type SocketOptions = Pick<SmtpConnectOptions, 'address' | 'port' | 'localAddress' | 'clock'> & {
+  readonly abort?: SmtpConnectOptions['abort'] | undefined
+}
+
+function openSocket(options: SocketOptions, timeoutMs: number): Promise<Socket | SmtpFailure> {
   return new Promise((resolve) => {
     const socket = connect({
       host: options.address,

@@ -4,7 +4,7 @@ import { connect, isIP, isIPv6 } from 'node:net'
 import { dirname } from 'node:path'
 import { requireUsableData } from '#platform/disk/data-owner.ts'
 import { ConfigError } from '#platform/settings/config.ts'
-import { listOutboundIps } from '#platform/settings/outbound-source.ts'
+import { listOutboundIps, listProxies } from '#platform/settings/outbound-source.ts'
 import { seconds } from '#platform/units.ts'
 import { resolveHostAddresses, resolveMailHosts } from '#protocols/dns/mail-route.ts'
 import { canConnectTo } from '#protocols/dns/special-addresses.ts'
@@ -60,12 +60,15 @@ export const checkOutgoingPort = forDirectDelivery(async (context) => {
   const { doctorSmtpDomains: domains, outboundIps } = context.config
   if (domains.length === 0) return skipped('Not checked: TASSIS_DOCTOR_SMTP_DOMAINS is none.')
   const destinations = await Promise.all(domains.map((domain) => findDestination(context, domain)))
-  const sources = listOutboundIps(outboundIps).slice(0, MAX_SOURCES)
+  const proxies = listProxies(outboundIps)
+  const sources = listOutboundIps(outboundIps).filter((ip) => !proxies.has(ip))
+  if (sources.length === 0 && proxies.size > 0) return skipped('Not checked: all outgoing addresses have proxies.')
   if (sources.length === 0) return checkSource(context, destinations, undefined)
-  return Promise.all(sources.map((source) => checkSource(context, destinations, source)))
+  return Promise.all(sources.slice(0, MAX_SOURCES).map((source) => checkSource(context, destinations, source)))
 })
 
-async function findDestination({ config, resolver }: DoctorContext, domain: string): Promise<Destination> {
+/** The addresses of the first mail host of a domain. */
+export async function findDestination({ config, resolver }: DoctorContext, domain: string): Promise<Destination> {
   const route = await resolveMailHosts(resolver, domain, { shuffle: (items) => [...items] })
   const host = route.kind === 'ok' ? route.hosts[0]?.host : undefined
   const found = host === undefined ? undefined : await resolveHostAddresses(resolver, host, { ipv6: true })

@@ -12,12 +12,15 @@ import type { TransactionResult } from '#protocols/smtp/client.ts'
 import type { SmtpFailure } from '#protocols/smtp/failures.ts'
 import type { SmtpReply } from '#protocols/smtp/replies.ts'
 import type { SmtpTimedPhase } from '#protocols/smtp/timeouts.ts'
+import type { SocksProxy } from '#protocols/socks/connect.ts'
 
 export interface WorkerSettings {
   readonly contentFolder: string
   readonly ehloName: string
   /** For addresses of the family that the source of a route has not. */
   readonly outboundSources: readonly OutboundSource[]
+  /** By the address of the source that connects through it. */
+  readonly proxies?: Readonly<Record<string, SocksProxy>>
   /** Trusted certificate authorities in PEM; absent: those of the system. */
   readonly authorities?: readonly string[] | undefined
   readonly tracking: TrackingSettings
@@ -43,7 +46,12 @@ export interface OutboundSource {
   readonly ehloName: string
   /** Its pool; undefined for none. */
   readonly pool?: string | undefined
+  /** Whether a proxy has the address, and not this machine. */
+  readonly isProxied?: boolean
 }
+
+/** Continues a sentence. */
+export const nameProxy = (sourceIp: string): string => `the proxy of ${sourceIp}`
 
 export interface TrackingSettings {
   /** URL of the service, without a trailing slash. */
@@ -167,6 +175,11 @@ export type AttemptResult =
     }
   /** A body or attachment is missing in the content store. */
   | { readonly kind: 'content_missing' }
+  /**
+   * The proxy of an address of ours does nothing for it (`isDead`), or does not connect to the receiver: says nothing about
+   * the receiver.
+   */
+  | { readonly kind: 'proxy_failed'; readonly source: string; readonly isDead: boolean; readonly reason: string }
   /** Our own error: composing or signing threw. `detail` is for the log only, because it may contain paths. */
   | { readonly kind: 'broken'; readonly message: string; readonly detail: string }
   /** A transient failure of the disk or this machine before the message began. */

@@ -6,7 +6,7 @@ import type { App } from '#features/core/app/app.ts'
 import { findAttemptLogFields } from '#features/sending/queue/email.ts'
 import type { Clock, Millis } from '#platform/time/clock.ts'
 import { hours, MiB, seconds } from '#platform/units.ts'
-import type { AttemptResult, AttemptSession, FromWorker } from '../protocol.ts'
+import { type AttemptResult, type AttemptSession, type FromWorker, nameProxy } from '../protocol.ts'
 import type { TrafficOutcome } from '../providers/limits.ts'
 import type { Pair } from '../providers/pair.ts'
 import type { Pairs } from '../providers/pairs.ts'
@@ -63,7 +63,11 @@ export class AttemptResults {
         : attemptVerdict
     const outcome = TRAFFIC_OUTCOMES[verdict.kind]
     if (outcome) pairs.count(pair, outcome)
-    if (result.kind !== 'postponed' && result.kind !== 'broken') this.#logAttempt(attempt, verdict, session)
+    if (result.kind === 'proxy_failed') {
+      // What a dead proxy costs is logged once, with the pause of its address.
+      const level = result.isDead ? 'debug' : 'warn'
+      app.log[level]({ ...findAttemptLogFields(app.db, attempt), detail: result.reason }, 'delivery postponed')
+    } else if (result.kind !== 'postponed' && result.kind !== 'broken') this.#logAttempt(attempt, verdict, session)
     else {
       // Our own error ended it before the message began.
       const fields = { ...findAttemptLogFields(app.db, attempt), detail: result.detail }
@@ -99,11 +103,24 @@ export class AttemptResults {
 
   /** Returns the failures in a row that count as attempts for all mail that waits there; 0: no such failure. */
   #applyToDestination(attempt: InFlightAttempt, result: AttemptResult, session: AttemptSession | undefined): number {
-    const { pairs, sites } = this.#options
+    const { app, pairs, sites } = this.#options
     const { pairGeneration: generation } = attempt
     const { siteName, pair } = attempt.destination
     const at = pairs.instant()
     const site = sites.getSite(siteName)
+    const proxy = nameProxy(result.kind === 'proxy_failed' ? result.source : (session?.localAddress ?? pair.sourceIp))
+    if (result.kind === 'proxy_failed' && result.isDead) {
+      if (sites.backOffProxy(sites.getSite(proxy), result.reason))
+        app.log.warn({ source: result.source }, result.reason)
+      return 0
+    }
+    if ((session || result.kind === 'unreachable' || result.kind === 'proxy_failed') && sites.endOutage(proxy))
+      app.log.info(`${proxy} works again`)
+    if (result.kind === 'proxy_failed') {
+      // The proxy of another address is asked only for receivers without an address of this one's family.
+      if (result.source === pair.sourceIp) sites.backOff(site, result.reason, 'proxy-failed')
+      return 0
+    }
     // What the simulator says is about no address of ours.
     const action = pair.provider.isLocal
       ? undefined

@@ -93,6 +93,11 @@ const NO_MAILBOX_REPLY = /^\d{3}[ -]5\.1\.1 /
 /** As `route.ts` words it. */
 const NO_SUCH_DOMAIN = /^550 5\.1\.2 The domain \S{1,255} does not exist/
 const SMARTHOST = cause('operator', 'the smarthost of this service cannot be reached or refuses the mail')
+const PROXY = cause(
+  'operator',
+  'a SOCKS5 proxy of this service does not work',
+  'The operator must repair it: `tassis doctor` says what is wrong.',
+)
 const OF_ROUTE: ReadonlySet<string> = new Set<BounceCategory>([
   'tls_failure',
   'connection_failure',
@@ -106,6 +111,7 @@ export const isFaultOfRoute = ({ bounce_category: category }: EventData): boolea
 function findCause(data: EventData): Cause {
   const { bounce_category: category, rule, reason, smtp_response: reply } = data
   const name = category ?? 'unknown'
+  if (rule === 'proxy-failed') return PROXY
   if (data.relay && isFaultOfRoute(data)) return SMARTHOST
   if (name === 'rate_limited' && GREYLISTING_RULES.test(rule ?? '')) return GREYLISTED
   if (UNKNOWN_DOMAIN_RULES.test(rule ?? '') || NO_SUCH_DOMAIN.test(reason ?? reply ?? '')) return UNKNOWN_DOMAIN

@@ -15,7 +15,9 @@ import type { OutboundSource, Route } from '../protocol.ts'
 export const listSources = ({ outboundIps, hostname }: Config): (OutboundSource & CheckedSource)[] =>
   outboundIps.flatMap((item) => {
     const source = parseOutboundSource(item)
-    return source ? [{ ip: source.ip, ehloName: source.ehloName ?? hostname, pool: source.pool }] : []
+    if (!source) return []
+    const { ip, ehloName = hostname, pool, proxy } = source
+    return [{ ip, ehloName, pool, ...(proxy && { isProxied: true }) }]
   })
 
 export class OutboundSources {

@@ -15,7 +15,7 @@ import type { AttemptStarter } from '../attempt/attempt-starter.ts'
 import { type ClaimedRecipient, claimLane, settleUnroutable } from '../attempt/claim.ts'
 import type { InFlightAttempts } from '../attempt/in-flight-attempts.ts'
 import type { SlowAttempts } from '../attempt/slow-attempts.ts'
-import type { OutboundSource, Route } from '../protocol.ts'
+import { nameProxy, type OutboundSource, type Route } from '../protocol.ts'
 import type { Pair } from '../providers/pair.ts'
 import type { Pairs } from '../providers/pairs.ts'
 import type { FailedAddresses, RouteResult } from '../sites/route.ts'
@@ -44,6 +44,8 @@ type FoundRoute = Omit<Extract<RouteResult, { kind: 'route' }>, 'kind'>
 /** How the next messages of a lane leave, once there is capacity. */
 interface Departure extends FoundRoute, ChosenPair {
   readonly site: Site
+  /** The proxy of the address, for which mail waits as for a site. */
+  readonly proxy: Site | undefined
   readonly destination: Destination
   /** Messages that may begin over the pair, as long as the lane is in its queues. */
   readonly pairCapacity: number
@@ -128,20 +130,23 @@ export class LaneClaimer {
   /** Claims for a route and starts the jobs. False when the lane has to wait. */
   async #handOut(lane: Lane, found: FoundRoute): Promise<boolean> {
     const { sites, router } = this.#options
-    const { route } = found
-    const site = sites.getSite(route.site)
-    if (lane.retryAskedAt !== undefined) sites.endBackoff(site, lane.retryAskedAt)
+    const chosen = router.choosePair(lane, found.route)
+    const { pair, siteName } = chosen
+    const route = { ...found.route, site: siteName }
+    const site = sites.getSite(siteName)
+    const proxy = chosen.source?.isProxied ? sites.getSite(nameProxy(pair.sourceIp)) : undefined
+    if (lane.retryAskedAt !== undefined)
+      for (const waited of proxy ? [site, proxy] : [site]) sites.endBackoff(waited, lane.retryAskedAt)
     lane.retryAskedAt = undefined
-    const chosen = router.choosePair(lane, route)
-    const { pair } = chosen
     lane.pair = pair
     lane.site = site
     const overflow = await router.findOverflow(lane, route, pair)
     if (overflow) return this.#handOut(lane, overflow)
+    if (proxy && sites.backoffLeftMs(proxy) > 0) return this.#waitForBackoff(lane, route, proxy, pair)
     if (sites.backoffLeftMs(site) > 0) return this.#waitForBackoff(lane, route, site, pair)
-    site.connections = router.countConnections(lane, route, pair)
+    site.connections = router.countConnections(lane, found.route, chosen)
     const pairCapacity = sites.capacityOfPair(pair, lane.name)
-    const departure = { ...found, ...chosen, site, destination: toDestination(route, pair), pairCapacity }
+    const departure = { route, ...chosen, site, proxy, destination: toDestination(route, pair), pairCapacity }
     const waiting = this.#waitForCapacity(lane, departure)
     if (waiting) return waiting
     sites.leaveQueues(lane.name)
@@ -176,7 +181,7 @@ export class LaneClaimer {
   /** Claims as many recipients as there is capacity for, and starts their attempts. */
   async #claim(lane: Lane, departure: Departure): Promise<void> {
     const { app, sites, pairs, router, starter, slowAttempts } = this.#options
-    const { route, pair, source, canLeave, site, destination } = departure
+    const { route, pair, source, canLeave, site, proxy, destination } = departure
     const now = app.clock.now()
     const max = Math.min(
       departure.pairCapacity,
@@ -184,6 +189,7 @@ export class LaneClaimer {
       sites.capacityOfAddress(destination.network, lane.name),
       sites.slotsFor(lane.name),
       router.maxBeforeOverflow(lane, route, pair),
+      proxy ? sites.allowProbe(proxy) : Number.POSITIVE_INFINITY,
     )
     const limit = countDue(app.db, lane.name, now, max)
     // Every other claim takes the newest mail, so that a single email does not wait behind all mail of its lane.
@@ -228,9 +234,8 @@ export class LaneClaimer {
 
   /** Waits for the backoff of a site. True when there is more to do now. */
   async #waitForBackoff(lane: Lane, route: Route, site: Site, pair: Pair): Promise<boolean> {
-    const { backoffUntil: until, backoffReason, failures } = site
+    const { backoffUntil: until, backoffReason, backoffRule: rule, failures } = site
     const reason = `${route.site} is not tried for a while: ${backoffReason}`
-    const rule = 'site-backoff'
     if (await this.#recordWait(lane, { reason, until, failures, rule, category: categoryOfRule(rule) })) return true
     this.#options.sites.waitForSite(site, lane.name)
     this.#sleepOrOverflow(lane, route, pair, until)

@@ -7,7 +7,7 @@ import { findHold, findRedirect, hasProviderRules, listPools } from '#features/s
 import type { TransportSecurity } from '#features/sending/transport-security/transport-security.ts'
 import type { Millis } from '#platform/time/clock.ts'
 import { minutes } from '#platform/units.ts'
-import type { OutboundSource, Route } from '../protocol.ts'
+import { nameProxy, type OutboundSource, type Route } from '../protocol.ts'
 import { findLaneProvider } from '../providers/lane-provider.ts'
 import type { OutboundSources } from '../providers/outbound-sources.ts'
 import type { Instant, Pair } from '../providers/pair.ts'
@@ -28,6 +28,11 @@ export interface LaneRouterOptions {
 
 export interface ChosenPair {
   readonly pair: Pair
+  /**
+   * The site, for an address with a proxy one of its own: what fails there may be the fault of the proxy, and holds up nothing
+   * that goes another way.
+   */
+  readonly siteName: string
   /** Undefined when the system chooses the outgoing address. */
   readonly source: OutboundSource | undefined
   /** Whether a recipient may leave from there, by the address of its last attempt. Absent when all may. */
@@ -60,16 +65,21 @@ export class LaneRouter {
 
   /** Chooses the outgoing address of the next attempts of a lane, and with it the pair. */
   choosePair(lane: Lane, route: Route): ChosenPair {
-    const { app, pairs, sources } = this.#options
+    const { app, pairs, sites, sources } = this.#options
     const provider = pairs.registry.providerOf(route)
     const usable = this.#usableSources(lane, route)
+    const hasProxy = usable.some(({ isProxied }) => isProxied)
+    const waitMs = (source: OutboundSource) => {
+      const names = hasProxy ? [nameProxy(source.ip), nameSiteFrom(source, route)] : []
+      return Math.max(0, ...names.map((name) => sites.msUntilFree(name, lane.name)))
+    }
     const pairOf = ({ ip }: OutboundSource) => pairs.get(provider, ip)
     const isBulk = isBulkLane(lane.name)
     const msUntilAllowed = (source: OutboundSource) => {
       const pair = pairOf(source)
       const at = pairs.instant()
       const budgetMs = pair.budgetLeft(isBulk, at.now) > 0 ? 0 : (pair.warmUp?.msUntilNextDay(at.now) ?? 0)
-      return Math.max(pair.msUntilAllowed(at) ?? Number.POSITIVE_INFINITY, budgetMs)
+      return Math.max(pair.msUntilAllowed(at) ?? Number.POSITIVE_INFINITY, budgetMs, waitMs(source))
     }
     // The address of the last attempt has no preference while it is suspended, or its mail would be all its probes.
     const isPreferable = (source: OutboundSource) =>
@@ -77,15 +87,17 @@ export class LaneRouter {
     const last = usable.length > 1 ? findFirstWaiting(app.db, lane.name)?.sendingIp : undefined
     const preferred = usable.find((source) => source.ip === last && isPreferable(source))
     const source = preferred ?? sources.choose(usable, msUntilAllowed)
-    if (!source) return { pair: pairs.get(provider, ''), source }
+    if (!source) return { pair: pairs.get(provider, ''), source, siteName: route.site }
     // Mail that was last sent from another address that may send now waits for a turn of that one.
     const others = new Set(usable.filter((other) => other !== source && isPreferable(other)).map(({ ip }) => ip))
-    return { pair: pairOf(source), source, canLeave: (ip) => ip === null || !others.has(ip) }
+    const siteName = nameSiteFrom(source, route)
+    return { pair: pairOf(source), source, siteName, canLeave: (ip) => ip === null || !others.has(ip) }
   }
 
   /** Connections that a site may have over a route, from all our addresses that the lane may use. */
-  countConnections(lane: Lane, route: Route, pair: Pair): number {
-    return pair.provider.policy.connections * Math.max(1, this.#usableSources(lane, route).length)
+  countConnections(lane: Lane, route: Route, { pair, siteName }: ChosenPair): number {
+    const sources = this.#usableSources(lane, route).filter((source) => nameSiteFrom(source, route) === siteName)
+    return pair.provider.policy.connections * Math.max(1, sources.length)
   }
 
   /** The route of mail that takes the smarthost instead of waiting; undefined if none does, or the smarthost takes none. */
@@ -143,6 +155,9 @@ export class LaneRouter {
     })
   }
 }
+
+const nameSiteFrom = ({ ip, isProxied }: OutboundSource, { site }: Route): string =>
+  isProxied ? `${site} from ${ip}` : site
 
 /** How soon mail is looked at again that could not take the smarthost. */
 const RETRY_MS = minutes(1)

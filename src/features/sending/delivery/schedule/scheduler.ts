@@ -23,6 +23,7 @@ import { trimTrailingSlashes } from '#features/sending/tracking/tokens.ts'
 import { TransportSecurity } from '#features/sending/transport-security/transport-security.ts'
 import { readCertificateAuthorities } from '#platform/net/certificate-authorities.ts'
 import { retry, STORAGE_RETRY_MS } from '#platform/queue/retry.ts'
+import { listProxies } from '#platform/settings/outbound-source.ts'
 import { type Millis, yieldToEventLoop } from '#platform/time/clock.ts'
 import { AttemptResults, RecentDialogues } from '../attempt/attempt-results.ts'
 import { AttemptStarter, limitsOf } from '../attempt/attempt-starter.ts'
@@ -177,6 +178,7 @@ export class DeliveryScheduler {
         contentFolder: join(config.dataDir, 'content'),
         ehloName: config.hostname,
         outboundSources: listSources(config),
+        proxies: Object.fromEntries(listProxies(config.outboundIps)),
         authorities: readCertificateAuthorities(config),
         tracking: { ownUrl: trimTrailingSlashes(config.publicUrl) },
       },

@@ -12,16 +12,19 @@
 import { classOfLane, type LaneClass } from '#features/sending/queue/lanes.ts'
 import { networkOf } from '#platform/net/network.ts'
 import type { Clock, Millis } from '#platform/time/clock.ts'
-import { hours } from '#platform/units.ts'
+import { hours, minutes, seconds } from '#platform/units.ts'
 import type { Route } from '../protocol.ts'
 import type { Instant, Pair } from '../providers/pair.ts'
 import { CLAIMED_PER_CONNECTION, SlotPool, type SlotRules, type WaitQueue } from '../providers/slot-pool.ts'
 import { computeSiteBackoffMs, MAX_SITE_BACKOFF_MS } from '../verdict/outcome.ts'
 
+export type BackoffRule = 'site-backoff' | 'proxy-failed'
+
 export interface Site {
   backoffUntil: Millis
   backoffSince: Millis
   backoffReason: string
+  backoffRule: BackoffRule
   /** Backoffs since the last session. */
   failures: number
   /** Sessions since the last backoff. */
@@ -70,6 +73,12 @@ const CLAIMED_BEFORE_SESSION = 2
 const MAX_ADDRESS_FRACTION = 0.25
 /** How long after the end of its last backoff a site is remembered, so that the next backoff is longer. */
 const BACKOFF_RETENTION_MS = hours(1)
+/** Short: a probe costs one connection to a machine of the operator. */
+const MAX_PROXY_BACKOFF_MS = minutes(2)
+/** When the outcome of a probe is known: after the timeout of a connection, and some. */
+const PROBE_MS = seconds(40)
+/** Rather long: until the server answers, or its connection times out. */
+const SLOT_WAIT_MS = seconds(30)
 /** Slots are scarce when a smaller fraction of them is free. */
 const SCARCE_FRACTION = 0.25
 
@@ -174,7 +183,8 @@ export class Sites {
     if (known) return known
     const slots = new SlotPool(SITE_RULES, this.#options.ownerOf)
     const connections = this.#options.connectionsPerSite
-    const site = { backoffUntil: 0, backoffSince: 0, backoffReason: '', failures: 0, sessions: 0, connections, slots }
+    const backoff = { backoffUntil: 0, backoffSince: 0, backoffReason: '', backoffRule: 'site-backoff' as const }
+    const site: Site = { ...backoff, failures: 0, sessions: 0, connections, slots }
     this.#sites.set(name, site)
     this.#useOf.set(slots.waiting, {
       freeFor: (owner, laneClass) => (this.backoffLeftMs(site) > 0 ? 0 : this.#freeAtSite(site, owner, laneClass)),
@@ -319,6 +329,13 @@ export class Sites {
     return leftMs > MAX_SITE_BACKOFF_MS ? 0 : Math.max(leftMs, 0)
   }
 
+  /** How long the mail of a lane has to wait for a site: for the end of its backoff, or about so long for a slot. */
+  msUntilFree(name: string, lane: string): Millis {
+    const site = this.#sites.get(name)
+    if (!site) return 0
+    return this.backoffLeftMs(site) || (this.capacityOfSite(site, lane) > 0 ? 0 : SLOT_WAIT_MS)
+  }
+
   /** Ends a backoff that began before a time; its lanes are then offered slots again. */
   endBackoff(site: Site, before: Millis): void {
     if (this.backoffLeftMs(site) === 0 || site.backoffSince > before) return
@@ -333,16 +350,42 @@ export class Sites {
   }
 
   /** Each backoff is longer than the one before, up to a maximum. Failures during one do not begin another. */
-  backOff(site: Site, reason: string): void {
+  backOff(site: Site, reason: string, rule: BackoffRule = 'site-backoff'): void {
     if (this.backoffLeftMs(site) > 0) return
     site.failures++
     site.sessions = 0
     site.backoffSince = this.#options.clock.now()
     site.backoffUntil = site.backoffSince + computeSiteBackoffMs(site.failures)
     site.backoffReason = reason
+    site.backoffRule = rule
     // Wakes the lanes that wait for a slot, so that they wait for the end of the backoff instead: perhaps no attempt is
     // left that would free a slot.
     for (const lane of site.slots.waiting.all()) this.#options.wake(lane)
+  }
+
+  /** The same for a proxy that does nothing for us; true at the first failure. */
+  backOffProxy(site: Site, reason: string): boolean {
+    // The outcome of the probe, which holds up the others, or of an attempt that began before the first failure.
+    site.backoffUntil = 0
+    this.backOff(site, reason, 'proxy-failed')
+    site.backoffUntil = Math.min(site.backoffUntil, site.backoffSince + MAX_PROXY_BACKOFF_MS)
+    return site.failures === 1
+  }
+
+  /** How many messages may begin: one at a proxy that failed, which holds up the others until its outcome is known. */
+  allowProbe(site: Site): number {
+    if (site.failures === 0) return Number.POSITIVE_INFINITY
+    site.backoffUntil = this.#options.clock.now() + PROBE_MS
+    return 1
+  }
+
+  /** The proxy works: the mail that waits for it goes on. True if it had failed. */
+  endOutage(name: string): boolean {
+    const site = this.#sites.get(name)
+    if (!site || site.failures === 0) return false
+    site.failures = 0
+    this.endBackoff(site, Number.POSITIVE_INFINITY)
+    return true
   }
 
   /** Evicts an unused address and site. A site that backed off is evicted later, by an occasional sweep. */

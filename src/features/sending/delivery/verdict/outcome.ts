@@ -129,6 +129,7 @@ export function toVerdict(result: AttemptResult, provider?: string): Verdict {
     case 'aborted':
     case 'dropped':
     case 'postponed':
+    case 'proxy_failed':
       return { kind: 'released' }
   }
 }

@@ -11,16 +11,17 @@ import type { SmtpClient } from '#protocols/smtp/client.ts'
 import { type ConnectResult, connectSmtp } from '#protocols/smtp/connect.ts'
 import { describeTlsFailure, type SmtpFailure } from '#protocols/smtp/failures.ts'
 import type { OnPhaseEnd } from '#protocols/smtp/timeouts.ts'
-import type {
-  AddressFailure,
-  AttemptResult,
-  AttemptSession,
-  AttemptTimings,
-  AttemptTraceData,
-  OutboundSource,
-  Route,
-  RouteHost,
-  WorkerSettings,
+import {
+  type AddressFailure,
+  type AttemptResult,
+  type AttemptSession,
+  type AttemptTimings,
+  type AttemptTraceData,
+  nameProxy,
+  type OutboundSource,
+  type Route,
+  type RouteHost,
+  type WorkerSettings,
 } from '../protocol.ts'
 
 /** A session, and its details for the record of the attempt. */
@@ -37,7 +38,7 @@ export interface Connection {
 
 export type OpenResult =
   | { readonly kind: 'open'; readonly connection: Connection }
-  | Extract<AttemptResult, { kind: 'unreachable' | 'postponed' }>
+  | Extract<AttemptResult, { kind: 'unreachable' | 'postponed' | 'proxy_failed' }>
 
 /** The failure of sessions whose attempt took too long. */
 export const ATTEMPT_TIMEOUT: SmtpFailure = {
@@ -72,7 +73,8 @@ export class Connections {
   #sourceFor({ source, fromOutboundIps }: Route, address: string): OutboundSource | undefined {
     const isUsable = ({ ip }: OutboundSource) => isIPv6(ip) === isIPv6(address)
     if (!fromOutboundIps || (source && isUsable(source))) return source
-    const usable = this.#settings.outboundSources.filter(isUsable)
+    const family = this.#settings.outboundSources.filter(isUsable)
+    const usable = family.every(({ isProxied }) => isProxied) ? family : family.filter(({ isProxied }) => !isProxied)
     return usable[this.#nextSource++ % usable.length]
   }
 
@@ -86,12 +88,14 @@ export class Connections {
   #dial(
     route: Route,
     { host, address, demand }: Target,
+    source: OutboundSource | undefined,
     tls: Route['tls'],
     signal: AbortSignal,
     user: Connection['user'],
   ): Promise<ConnectResult> {
     user.trace?.beginServer(host, address, 'connecting to')
-    const source = this.#sourceFor(route, address)
+    const proxy = source?.isProxied ? this.#settings.proxies?.[source.ip] : undefined
+    if (source && proxy) user.trace?.note(`through ${nameProxy(source.ip)}`)
     const isVerified = tls === 'implicit' || route.tls === 'required' || demand?.verifies === 'certificate'
     return connectSmtp({
       host,
@@ -106,7 +110,7 @@ export class Connections {
       secureContext: this.#getSecureContext(),
       transcript: (direction, line) => user.trace?.record(direction, line),
       onPhaseEnd: (phase) => user.trace?.endPhase(phase),
-      ...(source && { localAddress: source.ip }),
+      ...(source && { localAddress: source.ip, proxy }),
       ...(route.auth && { auth: route.auth }),
     })
   }
@@ -118,21 +122,22 @@ export class Connections {
   async #openAddress(
     route: Route,
     target: Target,
+    source: OutboundSource | undefined,
     signal: AbortSignal,
     trace: AttemptTrace,
   ): Promise<Connection | Exclude<ConnectResult, { kind: 'connected' }>> {
     const user: Connection['user'] = { trace }
     const tls = target.demand ? 'required' : route.tls
     const isBroken = tls === 'opportunistic' && (route.plaintextAddresses?.includes(target.address) ?? false)
-    let result = await this.#dial(route, target, isBroken ? 'never' : tls, signal, user)
+    let result = await this.#dial(route, target, source, isBroken ? 'never' : tls, signal, user)
     let handshakeFailure: SmtpFailure | undefined = isBroken ? RECENTLY_BROKEN : undefined
     if (tls === 'opportunistic' && isHandshakeFailure(result) && !signal.aborted) {
       handshakeFailure = result.failure
       trace.note(`the TLS handshake failed: ${handshakeFailure.message}`)
       this.#onAddressFailed({ address: target.address, kind: 'tls' })
-      result = await this.#dial(route, target, 'never', signal, user)
+      result = await this.#dial(route, target, source, 'never', signal, user)
     }
-    if (result.kind === 'failed') trace.note(result.failure.message)
+    if (result.kind === 'failed') trace.note(describeFailure(result, source))
     if (result.kind !== 'connected') return result
     const { client } = result
     return {
@@ -155,29 +160,43 @@ export class Connections {
     signal: AbortSignal,
     trace: AttemptTrace,
   ): Promise<OpenResult & { readonly next: number }> {
-    let last: Extract<AttemptResult, { kind: 'unreachable' }> = {
+    const none: Unreachable = {
       kind: 'unreachable',
       phase: 'connect',
       failure: { kind: 'unreachable', message: 'No mail host has a usable address' },
       tlsDemanded: false,
     }
+    let last = none
+    let refusal: Extract<AttemptResult, { kind: 'proxy_failed' }> | undefined
     const targets = listTargets(route)
     for (const [index, target] of targets.entries()) {
       if (index < from || skipped.has(target.host)) continue
       const hadDescriptor = canOpenDescriptor()
-      const opened = await this.#openAddress(route, target, signal, trace)
+      const source = this.#sourceFor(route, target.address)
+      const opened = await this.#openAddress(route, target, source, signal, trace)
       if ('client' in opened) return { kind: 'open', connection: opened, next: index + 1 }
-      if (opened.kind === 'failed' && opened.phase === 'connect' && !(hadDescriptor && canOpenDescriptor()))
+      const phase = opened.kind === 'failed' ? opened.phase : undefined
+      if ((phase === 'connect' || phase === 'proxy') && !(hadDescriptor && canOpenDescriptor()))
         return { kind: 'postponed', detail: 'this process has too many open files', next: index + 1 }
+      if (source && opened.kind === 'failed' && (phase === 'proxy' || phase === 'request') && !signal.aborted) {
+        const reason = `${where(route, target)}: ${describeFailure(opened, source)}`
+        refusal = { kind: 'proxy_failed', source: source.ip, isDead: phase === 'proxy', reason }
+        if (!refusal.isDead) continue
+        return { ...refusal, reason: `T${describeFailure(opened, source).slice(1)}`, next: index + 1 }
+      }
       if (isSilent(opened) && !signal.aborted) this.#onAddressFailed({ address: target.address, kind: 'connect' })
-      const unreachable = toUnreachable(opened, target, route)
+      const unreachable = toUnreachable(opened, target, route, source)
       // A host that lacks the demanded TLS is the reason, even if another host cannot be reached at all.
       if (unreachable.tlsDemanded || !last.tlsDemanded) last = unreachable
       if (signal.aborted) return { ...last, next: index + 1 }
     }
-    return { ...last, next: targets.length }
+    return { ...(last === none ? (refusal ?? none) : last), next: targets.length }
   }
 }
+
+type Unreachable = Extract<AttemptResult, { kind: 'unreachable' }>
+
+const where = ({ port }: Route, { host, address }: Target): string => `${host}[${address}]:${port}`
 
 const RECENTLY_BROKEN: SmtpFailure = { kind: 'tls', message: 'not tried again, because it failed recently' }
 
@@ -191,6 +210,16 @@ const isSilent = (result: Exclude<ConnectResult, { kind: 'connected' }>): boolea
   result.kind === 'failed' &&
   result.phase === 'connect' &&
   (result.failure.kind === 'timeout' || result.failure.kind === 'unreachable')
+
+/** In phases of a connection that the proxy makes, the message is about the proxy. */
+function describeFailure(
+  { phase, failure: { message } }: Extract<ConnectResult, { kind: 'failed' }>,
+  source: OutboundSource | undefined,
+): string {
+  if (!source?.isProxied) return message
+  if (phase === 'proxy' || phase === 'request' || phase === 'connect') return `${nameProxy(source.ip)} ${message}`
+  return `${message} (through ${nameProxy(source.ip)})`
+}
 
 function toAttemptSession(
   client: SmtpClient,
@@ -215,9 +244,10 @@ function toUnreachable(
   result: Exclude<ConnectResult, { kind: 'connected' }>,
   target: Target,
   route: Route,
-): Extract<AttemptResult, { kind: 'unreachable' }> {
-  const { host, address, demand } = target
-  const where = `${host}[${address}]:${route.port}`
+  source: OutboundSource | undefined,
+): Unreachable {
+  const { demand } = target
+  const server = where(route, target)
   const isTlsPhase = result.phase === 'tls' || result.phase === 'starttls'
   const tlsDemanded = (demand !== undefined || route.tls === 'required' || route.tls === 'implicit') && isTlsPhase
   const ended = {
@@ -227,11 +257,11 @@ function toUnreachable(
     ...(tlsDemanded && demand && { tlsDemand: demand.words }),
   }
   if (result.kind === 'refused') {
-    const message = `${where} rejected the session (${result.phase}): ${result.reply.text}`
+    const message = `${server} rejected the session (${result.phase}): ${result.reply.text}`
     return { ...ended, failure: { kind: 'refused', message }, reply: result.reply }
   }
-  const words = tlsDemanded ? ` ${describeTlsFailure(result.failure)}` : `: ${result.failure.message}`
-  return { ...ended, failure: { ...result.failure, message: `${where}${words}` } }
+  const words = tlsDemanded ? ` ${describeTlsFailure(result.failure)}` : `: ${describeFailure(result, source)}`
+  return { ...ended, failure: { ...result.failure, message: `${server}${words}` } }
 }
 
 /** Maximum length of a line of the dialogue, in characters; the rest is replaced by its length. */

@@ -163,7 +163,8 @@ class DeliveryWorker {
       this.#end(job, result, session, trace)
       // After a site rejection or a failure to dial, the messages that wait for the same site return to the queue
       // without counting an attempt.
-      if (result.kind === 'postponed' || findSiteRejection(result) !== undefined)
+      if (result.kind === 'proxy_failed' && result.isDead) this.#dropAll(takeWaiting(queue))
+      else if (result.kind === 'postponed' || result.kind === 'proxy_failed' || findSiteRejection(result) !== undefined)
         this.#dropAll(takeWaiting(queue, ({ job: behind }) => behind.route.site === job.route.site))
     } catch (error) {
       this.#end(job, toFailureResult(error))

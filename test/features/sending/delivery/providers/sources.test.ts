@@ -36,6 +36,26 @@ test('an outgoing address may have a name of its own', () => {
   expect(listOutboundIps(['192.0.2.1=a.test', '192.0.2.2'])).toEqual(['192.0.2.1', '192.0.2.2'])
 })
 
+test('an outgoing address may be that of a proxy, with a login or without', () => {
+  const proxyOf = (url: string) => parseOutboundSource(`192.0.2.9=a.test@news via ${url}`)?.proxy
+  expect(parseOutboundSource('192.0.2.9=a.test @news  via socks5://10.0.0.2')).toEqual({
+    ip: '192.0.2.9',
+    ehloName: 'a.test',
+    pool: 'news',
+    proxy: { host: '10.0.0.2', port: 1080, login: undefined },
+  })
+  expect(proxyOf('socks5://user:p%40s%2Cs@[2001:db8::2]:9050/')).toEqual({
+    host: '2001:db8::2',
+    port: 9050,
+    login: { user: 'user', password: 'p@s,s' },
+  })
+  const long = 'x'.repeat(256)
+  const wrong = ['', 'socks4://p', 'socks5h://p', 'socks5://', 'socks5://u@p', 'socks5://:p@p', `socks5://u:${long}@p`]
+  const alsoWrong = ['socks5://p/x', 'socks5://p?x', 'socks5://p#x', 'socks5://p:0', 'socks5://p:99999', 'socks5://a_b']
+  for (const url of [...wrong, ...alsoWrong, 'socks5://p via socks5://q', 'socks5://u:%zz@p'])
+    expect([url, parseOutboundSource(`192.0.2.9 via ${url}`)]).toEqual([url, undefined])
+})
+
 describe('the choice of an outgoing address', () => {
   const source = (ip: string) => ({ ip, ehloName: 'a.test' })
   const sources = new OutboundSources([source('127.0.0.1'), source('127.0.0.2'), source('::1')])
