@@ -300,11 +300,12 @@ export class ContentStore {
     await this.#months.close(month)
     this.#reader.release(month)
     const names = readdirSync(this.#folder).filter((name) => read.parseMonthName(name) === month)
-    // Before anything is deleted here: nobody else could find out later.
-    await this.#replica?.removeFiles(names.map((name) => join(this.#folder, name)))
-    // The database is deleted first: otherwise a crash could leave rows for blobs whose files are deleted.
-    for (const name of names.sort((a, b) => Number(b.endsWith('.db')) - Number(a.endsWith('.db'))))
-      await rm(join(this.#folder, name), { recursive: true, force: true })
+    const paths = names.map((name) => join(this.#folder, name))
+    const database = this.#months.path(month)
+    // The database is deleted first: otherwise a crash could leave rows for blobs whose files are deleted. With a replica
+    // it goes in the same moment there: after a crash in between, pages would be written into a file that is gone.
+    await this.#replica?.removeFiles(paths, () => rmSync(database, { force: true }))
+    for (const path of [database, ...paths]) await rm(path, { recursive: true, force: true })
     await syncFolder(this.#folder)
     this.#cachedIds.clear()
   }

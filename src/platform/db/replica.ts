@@ -31,6 +31,9 @@ export interface Replica {
   addFile(path: string, source: string | Uint8Array): Promise<void>
   /** Stores the new content of a small file before any later commit. */
   replaceFile(path: string, content: string): void
-  /** Removes files or folders before any later commit; resolves once that is stored. Need not be awaited. */
-  removeFiles(paths: readonly string[]): Promise<void>
+  /**
+   * Removes files or folders before any later commit. A rejection needs no handler.
+   * @param onStored called at the moment from which a crash no longer brings them back here
+   */
+  removeFiles(paths: readonly string[], onStored?: () => void): Promise<void>
 }

@@ -82,9 +82,9 @@ export class Leader implements Replica {
     void this.#add({ kind: 'file', file: this.#toFile(path), bytes: Buffer.from(content) })
   }
 
-  removeFiles(paths: readonly string[]): Promise<void> {
+  removeFiles(paths: readonly string[], onStored?: () => void): Promise<void> {
     const files = paths.map((path) => this.#toFile(path))
-    return this.#add({ kind: 'remove', files, bytes: NO_BYTES })
+    return this.#add({ kind: 'remove', files, bytes: NO_BYTES }, onStored)
   }
 
   /** Records on disk up to where this directory has the log. */
@@ -114,9 +114,9 @@ export class Leader implements Replica {
     return this.#position.seq
   }
 
-  /** A failure ends the process, so nobody has to handle it. */
-  #add(entry: Entry): Promise<void> {
-    const stored = this.writer.add([entry])
+  #add(entry: Entry, onStored?: () => void): Promise<void> {
+    const stored = this.writer.add([entry], onStored)
+    // A failure ends the process.
     stored.catch(() => undefined)
     return stored
   }

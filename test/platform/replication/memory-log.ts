@@ -9,6 +9,13 @@ export class MemoryLog {
   onArrival: () => Promise<void> | void = () => undefined
   onAnswer: () => Promise<void> | void = () => undefined
 
+  /** For appends that end only with the leader. */
+  readonly stuck = Promise.withResolvers<void>()
+
+  constructor() {
+    this.stuck.promise.catch(() => undefined)
+  }
+
   /** What a writer and a follower get. */
   get log(): ReplicationLog {
     return this as unknown as ReplicationLog
@@ -35,6 +42,10 @@ export class MemoryLog {
   async read(after: number): Promise<LogRow[]> {
     const end = this.rows.findLast(({ isWhole }) => isWhole)?.seq ?? 0
     return this.rows.filter(({ seq }) => seq > after && seq <= end).slice(0, 3)
+  }
+
+  async readChecksum(number: number): Promise<number | undefined> {
+    return this.rows.find(({ seq }) => seq === number)?.crc
   }
 
   async isTrimmedBehind(after: number): Promise<boolean> {
