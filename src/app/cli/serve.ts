@@ -86,6 +86,8 @@ export async function runService(
   // At the end, also of a start that failed.
   using _owned: Disposable = { [Symbol.dispose]: () => giveToOwner(config.dataDir) }
   using _errors = catchUnexpectedErrors((error) => {
+    // Whatever a node that lost the lead rejects may have no handler; its process is about to begin anew.
+    if (member?.isLost) return
     // State in memory can no longer be trusted; state on disk can.
     log.fatal({ err: error }, 'unexpected error: stopping the service')
     end()

@@ -15,7 +15,7 @@ import { Postgres } from '#platform/replication/postgres.ts'
 import { requestStepDown } from '#platform/replication/requests.ts'
 import { LogWriter } from '#platform/replication/writer.ts'
 import type { Config } from '#platform/settings/config.ts'
-import { systemClock } from '#platform/time/clock.ts'
+import { sleepUntilAborted, systemClock } from '#platform/time/clock.ts'
 import { seconds } from '#platform/units.ts'
 import type { OpenedApp } from '../create.ts'
 import type { Heartbeat } from './heartbeat-worker.ts'
@@ -132,7 +132,7 @@ export class Member implements ClusterView {
         const silentMs = systemClock.monotonicMs() - Math.max(answeredAtMs, writer.confirmedAtMs)
         if (silentMs > MAX_SILENCE_MS) writer.lose(error instanceof Error ? error.message : String(error))
       }
-      await this.#pause(LIFE_MS)
+      await sleepUntilAborted(systemClock, LIFE_MS, this.#ended.signal)
     }
   }
 
@@ -157,7 +157,7 @@ export class Member implements ClusterView {
         // The signs of life find out whether it lasts.
         log.warn({ err: error }, 'the housekeeping of the cluster failed; it is tried again')
       }
-      await this.#pause(LIFE_MS)
+      await sleepUntilAborted(systemClock, LIFE_MS, this.#ended.signal)
     }
     await this.#snapshots.stop()
   }
@@ -167,18 +167,6 @@ export class Member implements ClusterView {
     const { commit, content, rawMail } = this.#opened.app
     for (const committer of [commit, ...content.committers(), ...rawMail.committers()])
       await committer.writeFromReserve(({ db }) => void db.run('PRAGMA user_version = 1'))
-  }
-
-  /** Ends early when this node leaves. */
-  async #pause(delayMs: number): Promise<void> {
-    const paused = Promise.withResolvers<void>()
-    const timer = systemClock.after(delayMs, paused.resolve)
-    const { signal } = this.#ended
-    const onAbort = () => paused.resolve()
-    signal.addEventListener('abort', onAbort)
-    await paused.promise
-    signal.removeEventListener('abort', onAbort)
-    timer.cancel()
   }
 
   #restart(): never {

@@ -14,10 +14,10 @@ import { type ClusterRow, type FailoverReason, type NodeReport, ReplicationLog }
 import { type Position, readPosition, writePosition } from '#platform/replication/position.ts'
 import { Postgres, PostgresUnreachableError } from '#platform/replication/postgres.ts'
 import { emptyWals } from '#platform/replication/recover.ts'
-import { CHANNEL, FORMAT } from '#platform/replication/tables.ts'
+import { FORMAT } from '#platform/replication/tables.ts'
 import { type Config, ConfigError } from '#platform/settings/config.ts'
 import { listOutboundIps } from '#platform/settings/outbound-source.ts'
-import { systemClock } from '#platform/time/clock.ts'
+import { sleepUntilAborted, systemClock } from '#platform/time/clock.ts'
 import { minutes, seconds } from '#platform/units.ts'
 import { DataDirInUseError } from '../create.ts'
 import { openKeyRing } from '../master-key.ts'
@@ -28,8 +28,8 @@ import { restoreSnapshot, STAGING } from './snapshot.ts'
 import { StandbyServer } from './standby-server.ts'
 import { readClusterStatus } from './status.ts'
 
-/** How often a standby looks at the log if nothing notifies it. */
-const POLL_MS = 200
+/** How often a standby looks at the log: one statement that reads one row. */
+const POLL_MS = 100
 const REPORT_MS = seconds(1)
 const RETRY_MS = 500
 const LOG_INTERVAL_MS = minutes(1)
@@ -68,8 +68,8 @@ class Node {
   readonly #log: ReplicationLog
   readonly #directory: string
   #follower: Follower | undefined
-  #wake = Promise.withResolvers<void>()
-  #isListening = false
+  /** Whether the log was recognised since the last connection. */
+  #isSameLog = false
   #loggedAtMs = Number.NEGATIVE_INFINITY
   #reportedAtMs = Number.NEGATIVE_INFINITY
   /** The key of the cluster, once this node was found to have it. */
@@ -87,7 +87,6 @@ class Node {
     this.#ending = ending
     this.#log = new ReplicationLog(new Postgres(config.replicate))
     this.#directory = readPosition(config.dataDir)?.directory ?? formatUuid(newUuid())
-    ending.addEventListener('abort', () => this.#wake.resolve(), { once: true })
   }
 
   /** Resolves with the position from which this node leads; undefined when it was ended. */
@@ -96,7 +95,7 @@ class Node {
       try {
         const position = await this.#step()
         if (position) return position
-        await this.#pause(POLL_MS)
+        await sleepUntilAborted(systemClock, POLL_MS, this.#ending)
       } catch (error) {
         if (error instanceof TooFarBehindError) await this.#startOver(error.message)
         else if (error instanceof PostgresUnreachableError)
@@ -136,7 +135,8 @@ class Node {
     this.#server.show(row, this.#follower)
     if (!this.#follower) return this.#join(row)
     const follower = this.#follower
-    await this.#listen()
+    if (!this.#isSameLog) await follower.requireSameLog()
+    this.#isSameLog = true
     if (follower.applied < row.seq) await follower.catchUp()
     if (follower.applied >= row.seq) this.#currentAtMs = systemClock.monotonicMs()
     await this.#report('following')
@@ -288,29 +288,16 @@ class Node {
     )
   }
 
-  /** Where LISTEN is not possible, as behind some poolers, polling is enough. */
-  async #listen(): Promise<void> {
-    if (this.#isListening) return
-    await this.#follower?.requireSameLog()
-    this.#isListening = true
-    await this.#log.postgres.listen(CHANNEL, () => this.#wake.resolve()).catch(() => undefined)
-  }
-
   async #waitFor(problem: string, reason: string): Promise<void> {
     const nowMs = systemClock.monotonicMs()
     // Nobody knows whether the leader was silent meanwhile.
     this.#life = ''
-    this.#isListening = false
+    this.#isSameLog = false
     this.#server.showProblem(problem)
     if (nowMs - this.#loggedAtMs >= LOG_INTERVAL_MS) {
       this.#loggedAtMs = nowMs
       this.#text.error({ reason }, `cannot follow the log: ${problem}; trying again`)
     }
-    await this.#pause(RETRY_MS)
-  }
-
-  async #pause(delayMs: number): Promise<void> {
-    await Promise.race([systemClock.sleep(delayMs), this.#wake.promise])
-    if (!this.#ending.aborted) this.#wake = Promise.withResolvers<void>()
+    await sleepUntilAborted(systemClock, RETRY_MS, this.#ending)
   }
 }

@@ -4,7 +4,7 @@
  */
 import { GiB, hours } from '../units.ts'
 import type { Postgres } from './postgres.ts'
-import { CHANNEL, FORMAT, TABLES } from './tables.ts'
+import { FORMAT, TABLES } from './tables.ts'
 
 /** The row of `tassis_cluster`. */
 export interface ClusterRow {
@@ -160,11 +160,9 @@ export class ReplicationLog {
 
   /** Says that the leader has stopped in order, so that another node need not wait. */
   async release(epoch: number): Promise<void> {
-    await this.postgres.query(
-      `WITH done AS (UPDATE tassis_cluster SET released = true, at = clock_timestamp() WHERE epoch = $1 RETURNING 1)
-       SELECT pg_notify('${CHANNEL}', '') FROM done`,
-      [epoch],
-    )
+    await this.postgres.query('UPDATE tassis_cluster SET released = true, at = clock_timestamp() WHERE epoch = $1', [
+      epoch,
+    ])
   }
 
   /** The next rows behind `after`, up to the end of the last whole group. */
@@ -263,7 +261,7 @@ function appendSql(count: number): string {
       INSERT INTO tassis_log (seq, epoch, whole, what, crc, data)
       SELECT $1::bigint + v.n, $2::bigint, v.whole, v.what, v.crc, v.data
       FROM head, (VALUES ${values.join(', ')}) v (n, whole, what, crc, data)
-    ) SELECT pg_notify('${CHANNEL}', '') FROM head`
+    ) SELECT 1 FROM head`
 }
 
 const toCluster = (row: Raw): ClusterRow => ({

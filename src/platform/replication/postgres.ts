@@ -76,11 +76,6 @@ export class Postgres {
     )
   }
 
-  /** Calls `run` with each notification of the channel, and after each connection, until the connection is closed. */
-  listen(channel: string, run: () => void): Promise<unknown> {
-    return this.use((sql) => sql.listen(channel, run, run))
-  }
-
   async use<T>(run: (sql: SQL) => Promise<T>, limitMs = ANSWER_MS): Promise<T> {
     this.#opening ??= this.#connect()
     const opening = this.#opening

@@ -7,9 +7,6 @@
 /** Raised when the rows of the log can no longer be read by an older version. */
 export const FORMAT = 1
 
-/** Told after each append, and when the leader has stopped. */
-export const CHANNEL = 'tassis_log'
-
 /** The statements that create what is missing, in one transaction. */
 export const TABLES: readonly string[] = [
   // Two nodes may start at the same time, and CREATE TABLE IF NOT EXISTS is not safe then.

@@ -40,6 +40,20 @@ export function createFairYield(): () => Promise<void> {
   }
 }
 
+/** Resolves after `delayMs`, or as soon as `ending` is aborted. */
+export async function sleepUntilAborted(
+  clock: Pick<Clock, 'sleep'>,
+  delayMs: number,
+  ending: AbortSignal,
+): Promise<void> {
+  if (ending.aborted) return
+  const { promise, resolve } = Promise.withResolvers<void>()
+  const onAbort = (): void => resolve()
+  ending.addEventListener('abort', onAbort)
+  await Promise.race([clock.sleep(delayMs), promise])
+  ending.removeEventListener('abort', onAbort)
+}
+
 /** Settles as `work` does, or rejects with the error of `onExpiry` after `limitMs`. Does not stop the work. */
 export function limitTime<T>(
   clock: Pick<Clock, 'after'>,
