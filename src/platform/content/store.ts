@@ -288,6 +288,8 @@ export class ContentStore {
   }
 
   async #drop(month: number): Promise<void> {
+    // A second one would see a database that the first still closes.
+    if (this.#dropping.has(month)) return this.#dropping.get(month)
     const drop = this.#dropNow(month).finally(() => this.#dropping.delete(month))
     this.#dropping.set(
       month,

@@ -42,6 +42,8 @@ export class Applier {
     else if (entry.kind === 'part') this.#writePart(entry)
     else if (entry.kind === 'remove') for (const file of entry.files) this.#remove(file)
     else if (entry.kind === 'scrub') {
+      // The month was dropped while it was scrubbed.
+      if (!existsSync(this.#toPath(entry.file))) return
       this.#changed.add(entry.file)
       zeroPages(this.#open(entry.file), entry.pages)
     } else {
