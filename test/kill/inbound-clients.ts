@@ -37,6 +37,8 @@ export interface InboundClientOptions {
   readonly recipients: readonly (readonly string[])[]
   /** Submitted messages by id. */
   readonly handed: Map<string, SubmittedMessage>
+  /** Maximum pause of a client before a message; default: none. */
+  readonly maxPauseMs?: number
 }
 
 /** Submits messages over several connections until stopped. */
@@ -52,7 +54,10 @@ export function startInboundClients(options: InboundClientOptions): InboundClien
     try {
       await client.reply()
       await client.ask('EHLO hander.test', '250')
-      for (let sent = 0; sent < 20 && !isStopping; sent++) await submit(client)
+      for (let sent = 0; sent < 20 && !isStopping; sent++) {
+        if (options.maxPauseMs !== undefined) await Bun.sleep(options.random.between(0, options.maxPauseMs))
+        await submit(client)
+      }
     } finally {
       sessions.delete(client)
     }

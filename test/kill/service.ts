@@ -17,6 +17,8 @@ export type Settings = Readonly<Record<string, string>>
 
 export interface ServiceProcess {
   readonly pid: number
+  /** Resolves with the exit code. */
+  readonly exited: Promise<number>
   /** False once the process has ended for any reason. */
   isRunning(): boolean
   /** Sends SIGKILL; resolves when the process has ended. */
@@ -63,6 +65,7 @@ export function startService(settings: Settings, logFile: string): ServiceProces
   })
   return {
     pid: child.pid,
+    exited: child.exited,
     isRunning: () => !ended,
     async kill() {
       child.kill('SIGKILL')

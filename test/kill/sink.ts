@@ -127,6 +127,9 @@ export async function startKillSink(random: Random): Promise<KillSink> {
     const text = session.messages.at(-1)?.toString('latin1') ?? ''
     transaction.testId = /^X-Test-Id: (\S+)\r$/m.exec(text)?.[1]
     transaction.isWhole = transaction.testId !== undefined && text.includes(`End of ${transaction.testId}.`)
+    // All messages of a long run do not fit into memory.
+    session.messages.length = 0
+    session.rawMessages.length = 0
     if (hold === 'read') await new Promise<void>((resolve) => held.add(resolve))
     if (isSlow && !isCut) await Bun.sleep(random.between(1, MAX_REPLY_DELAY_MS))
     current.delete(session)
