@@ -312,6 +312,7 @@ describeInBrowser('the server in the dashboard', (open) => {
     await page.getByText('says how another machine takes over').waitFor()
     const asked: unknown[] = []
     const cluster = {
+      nodes: () => [],
       status: () => createStatus(createNode(HOSTILE_NAME, { behind: 3, lag_ms: 1300 }), createNode('c')),
       stepDown: async (to?: string) => void asked.push(to),
     }

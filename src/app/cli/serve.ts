@@ -102,6 +102,7 @@ export async function runService(
     return undefined
   })
   if (!service && member) {
+    if (signals === 0) log.fatal('this node gives up the lead, so that another one can start')
     await member.abandon()
     end()
   }

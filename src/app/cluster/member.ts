@@ -87,6 +87,10 @@ export class Member implements ClusterView {
     return systemClock.monotonicMs() - this.#readAtMs < MAX_STATUS_AGE_MS ? this.#status : undefined
   }
 
+  nodes(): ClusterStatus['nodes'] {
+    return this.#status?.nodes ?? []
+  }
+
   async stepDown(to = ''): Promise<void> {
     await requestStepDown(this.#background.postgres, to)
   }

@@ -1,5 +1,6 @@
 /** @module Checks of a cluster: its nodes, the key of this one, and what PostgreSQL does to keep commits. */
 import { attempt } from '#platform/attempt.ts'
+import { ConfigError } from '#platform/settings/config.ts'
 import { findMissingKeys, readKeyText } from '../../backup/key.ts'
 import { listProblems, readClusterStatus } from '../../cluster/status.ts'
 import { type DoctorContext, type Found, failure, ok, skipped, warning } from '../context.ts'
@@ -35,6 +36,8 @@ export async function checkCluster({ config }: DoctorContext): Promise<Found> {
       ? found
       : ok(`${leader} leads ${nodes.length} nodes; PostgreSQL ${server.version} keeps every commit.`)
   } catch (error) {
+    if (error instanceof ConfigError)
+      return failure(error.message, 'Correct TASSIS_REPLICATE or PostgreSQL: a node cannot join before.', 'postgres')
     if (!(error instanceof PostgresUnreachableError)) throw error
     return failure(`${error.message}.`, 'Until it answers, nodes accept and send nothing; see its log.', 'postgres')
   } finally {

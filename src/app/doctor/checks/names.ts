@@ -74,7 +74,7 @@ const MAX_NAMED = 5
 export const checkClusterDns = onNetwork(async ({ resolver, service }) => {
   const app = service?.app
   if (!app?.cluster) return skipped('Not checked: only the leader of a cluster can.')
-  const names = new Set(app.cluster.status()?.nodes.map(({ hostname }) => hostname))
+  const names = new Set(app.cluster.nodes().map(({ hostname }) => hostname))
   const domains = listVerifiedDomains(app.db, MAX_DOMAINS)
   const count = domains.length
   const bad: string[] = []
@@ -89,7 +89,10 @@ export const checkClusterDns = onNetwork(async ({ resolver, service }) => {
   }
   await Promise.all(Array.from({ length: MAX_CONCURRENT }, work))
   const nodes = [...names].join(', ')
-  if (bad.length === 0) return ok(`SPF and MX of ${count} domains cover all nodes (${nodes}).`)
+  if (bad.length === 0)
+    return ok(
+      `SPF and MX of ${count === MAX_DOMAINS ? `the newest ${count}` : count} domains cover all nodes (${nodes}).`,
+    )
   const named = bad.sort().slice(0, MAX_NAMED).join(', ')
   return warning(
     `SPF or MX of ${bad.length} of ${count} domains do not cover all nodes (${nodes}): ${named}${bad.length > MAX_NAMED ? ' and others' : ''}.`,

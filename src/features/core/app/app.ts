@@ -33,6 +33,8 @@ export interface WorkBudget {
 export interface ClusterView {
   /** As read with the last heartbeat; undefined when that is 15 seconds old, or was never. */
   status(): ClusterStatus | undefined
+  /** The nodes as they were last known, however long ago. */
+  nodes(): ClusterStatus['nodes']
   /** Has this node stop cleanly and another take over, by default any; resolves once that is requested. */
   stepDown(to?: string): Promise<void>
 }

@@ -144,7 +144,8 @@ export const toDomainDns = ({ config, cluster }: DnsSource, domain: Domain): rec
   hostname: config.hostname,
   outboundIps: listOutboundIps(config.outboundIps),
   ...(cluster && {
-    otherNodes: (cluster.status()?.nodes ?? [])
+    otherNodes: cluster
+      .nodes()
       .filter(({ name }) => name !== config.node)
       .map(({ hostname, outbound_ips }) => ({ hostname, outboundIps: outbound_ips })),
   }),

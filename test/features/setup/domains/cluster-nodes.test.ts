@@ -17,7 +17,7 @@ const B = toNode('b', 'mail2.tassis.test', '192.0.2.9')
 /** A service that leads a cluster as the node a. */
 async function startLeader(...nodes: ReturnType<typeof toNode>[]): Promise<DomainTest> {
   const t = await startDomainTest({ TASSIS_NODE: 'a' })
-  Object.assign(t.app, { cluster: { status: () => ({ nodes }) } })
+  Object.assign(t.app, { cluster: { nodes: () => nodes } })
   return t
 }
 
