@@ -173,8 +173,18 @@ class Node {
       throw new ConfigError(
         `The leader runs Tassis ${row.version}, which is newer than this node (${VERSION}) and whose database it cannot read; upgrade this node.`,
       )
+    // Before the key is looked at: these data need their own.
+    if (!position && !this.#mayBegin(row) && existsSync(join(dataDir, 'tassis.db')))
+      throw new ConfigError(
+        `${dataDir} has data, but belongs to no cluster, and the log in PostgreSQL is that of the cluster ${row.id}. To join it, move the directory away and give the new one the master.key of the leader; to begin a cluster with these data, use an empty database of PostgreSQL.`,
+      )
     this.#requireKey(row)
     return row
+  }
+
+  /** Whether a node without a position may be the first of the cluster. */
+  #mayBegin({ seq, epoch, leader }: ClusterRow): boolean {
+    return seq === 0 && (epoch === 0 || leader === this.#config.node)
   }
 
   #requireKey({ keyFingerprint }: ClusterRow): void {
@@ -204,7 +214,7 @@ class Node {
 
   /** Begins to follow; as the first node of a new cluster, leads. */
   async #join(row: ClusterRow): Promise<Position | undefined> {
-    const { dataDir, node } = this.#config
+    const { dataDir } = this.#config
     const position = readPosition(dataDir)
     if (position && !position.isCopying) {
       const follower = new Follower(this.#log, dataDir, position)
@@ -213,12 +223,7 @@ class Node {
       this.#follower = follower
       return undefined
     }
-    const isNew = !existsSync(join(dataDir, 'tassis.db'))
-    if (!position && row.seq === 0 && (row.epoch === 0 || row.leader === node)) return this.#leadFirst(row)
-    if (!position && !isNew)
-      throw new ConfigError(
-        `${dataDir} has data, but belongs to no cluster, and the log in PostgreSQL is that of the cluster ${row.id}. To join it, move the directory away (keep master.key); to begin a cluster with these data, use an empty database of PostgreSQL.`,
-      )
+    if (!position && this.#mayBegin(row)) return this.#leadFirst(row)
     await this.#requireOwnName('copying', 0)
     await this.#report('copying')
     const copied = await restoreSnapshot({
