@@ -204,3 +204,25 @@ test('a leader that crashes at any append recovers to the pages of a standby, wi
     { seed, numRuns: RUNS, interruptAfterTimeLimit: MAX_SEARCH_MS },
   )
 }, 600_000)
+
+test.each([true, false])(
+  'so does one whose last commits of many in one write-ahead log are in the log: %p',
+  async (isAppended) => {
+    const write: Step = { command: { do: 'write', rows: 5, bytes: 500 }, isAwaited: true }
+    // Without a position on disk, all of the log would be written over the files again.
+    const save: Step = { command: { do: 'save' }, isAwaited: true }
+    const before = Array.from({ length: 9 }, () => [write, save]).flat()
+    for (const leadsAgain of [true, false])
+      expect(
+        await findViolations({
+          before,
+          after: [write],
+          crashAt: 6,
+          isAppended,
+          isPowerCut: false,
+          leadsAgain,
+          seed: 1,
+        }),
+      ).toEqual([])
+  },
+)

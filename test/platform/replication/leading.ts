@@ -61,7 +61,7 @@ export const steps = fc.array(
       simple(3, 'checkpoint'),
       simple(2, 'scrub'),
       simple(2, 'release'),
-      simple(3, 'save'),
+      simple(8, 'save'),
       simple(1, 'file'),
       simple(1, 'reader'),
     ),
