@@ -18,6 +18,7 @@ afterAll(() => service[Symbol.asyncDispose]())
 const asked: (string | undefined)[] = []
 const setCluster = (status: ReturnType<ClusterView['status']>): void => {
   const cluster: ClusterView = {
+    nodes: () => status?.nodes ?? [],
     status: () => status,
     async stepDown(to) {
       asked.push(to)
