@@ -3,8 +3,7 @@
  * Speaks to PostgreSQL alone, so it works on each node, whether a service runs there or not.
  */
 import type { ClusterNode, ClusterStatus } from '#platform/replication/cluster-status.ts'
-import type { Postgres } from '#platform/replication/postgres.ts'
-import { requestStepDown, withdrawStepDown } from '#platform/replication/requests.ts'
+import { ReplicationLog } from '#platform/replication/log.ts'
 import type { Config } from '#platform/settings/config.ts'
 import { systemClock } from '#platform/time/clock.ts'
 import { seconds } from '#platform/units.ts'
@@ -31,7 +30,7 @@ export function addClusterCommands(program: Command): void {
     .add('cluster', 'show the nodes of the cluster, which one leads, the log in PostgreSQL and the last failover')
     .action(async (options: JsonOption) => {
       const { config } = loadConfig()
-      const data = config.replicate === '' ? null : await withPostgres(config, readStatus)
+      const data = config.replicate === '' ? null : await withLog(config, readStatus)
       printResult(options, { data }, () => (data ? formatStatus(data) : ALONE))
     })
   cluster
@@ -39,20 +38,19 @@ export function addClusterCommands(program: Command): void {
     .option('--to <node>', 'the node that shall lead; default: the standby that follows closest')
     .action(async (_, command: Command) => {
       const { to, ...options } = command.optsWithGlobals<JsonOption & { readonly to?: string }>()
-      const data = await withPostgres(loadConfig().config, (postgres) => stepDown(postgres, to))
+      const data = await withLog(loadConfig().config, (log) => stepDown(log, to))
       const text = `${data.leader} leads now, after ${(data.duration_ms / seconds(1)).toFixed(1)} s; ${data.from} follows it when it has started again.`
       printResult(options, { data }, () => text)
     })
 }
 
-async function withPostgres<T>({ replicate }: Config, use: (postgres: Postgres) => Promise<T>): Promise<T> {
+async function withLog<T>({ replicate }: Config, use: (log: ReplicationLog) => Promise<T>): Promise<T> {
   if (replicate === '') throw new CommandError(ALONE, 'no_cluster')
   // Loaded on demand, as only a cluster needs it.
   const { Postgres, PostgresUnreachableError } = await import('#platform/replication/postgres.ts')
-  const postgres = new Postgres(replicate)
+  const log = new ReplicationLog(new Postgres(replicate))
   try {
-    const [row] = await postgres.query<{ found: boolean }>("SELECT to_regclass('tassis_cluster') IS NOT NULL AS found")
-    if (row?.found) return await use(postgres)
+    if (await log.hasTables()) return await use(log)
     throw new CommandError(
       'The database of TASSIS_REPLICATE has no cluster yet; the first node that starts with it sets it up.',
       'no_cluster',
@@ -64,31 +62,31 @@ async function withPostgres<T>({ replicate }: Config, use: (postgres: Postgres) 
       'postgres_unreachable',
     )
   } finally {
-    await postgres.close()
+    await log.postgres.close()
   }
 }
 
-const readStatus = (postgres: Postgres): Promise<ClusterStatus> => postgres.use(readClusterStatus)
+const readStatus = ({ postgres }: ReplicationLog): Promise<ClusterStatus> => postgres.use(readClusterStatus)
 
 const TIMEOUT_MS = seconds(30)
 const INTERVAL_MS = 100
 
 /** Resolves when another node leads. Takes the request back when none does in time. */
-async function stepDown(postgres: Postgres, to: string | undefined) {
-  const before = await readStatus(postgres)
+async function stepDown(log: ReplicationLog, to: string | undefined) {
+  const before = await readStatus(log)
   const obstacle = findStepDownObstacle(before, to)
   if (obstacle) throw new CommandError(obstacle.message, obstacle.code)
   const startedAtMs = systemClock.monotonicMs()
-  await requestStepDown(postgres, to ?? '')
+  await log.requestStepDown(to ?? '')
   const from = before.leader
   for (;;) {
-    const { leader, epoch } = await readStatus(postgres)
+    const { leader, epoch } = await readStatus(log)
     const duration_ms = Math.round(systemClock.monotonicMs() - startedAtMs)
     if (leader === from && epoch > before.epoch)
       throw new CommandError(`${from} leads again, because no other node took over; its log says why.`, 'led_again')
     if (leader !== null && leader !== from) return { from, leader, epoch, duration_ms }
     if (duration_ms > TIMEOUT_MS) {
-      await withdrawStepDown(postgres)
+      await log.withdrawStepDown()
       throw new CommandError(
         `No other node leads after ${TIMEOUT_MS / seconds(1)} s, so the request was taken back; the log of ${from} says why.`,
         'step_down_timeout',

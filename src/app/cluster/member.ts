@@ -12,7 +12,6 @@ import { Leader } from '#platform/replication/leader.ts'
 import { type NodeReport, ReplicationLog } from '#platform/replication/log.ts'
 import type { Position } from '#platform/replication/position.ts'
 import { Postgres } from '#platform/replication/postgres.ts'
-import { requestStepDown } from '#platform/replication/requests.ts'
 import { LogWriter } from '#platform/replication/writer.ts'
 import type { Config } from '#platform/settings/config.ts'
 import { sleepUntilAborted, systemClock } from '#platform/time/clock.ts'
@@ -50,7 +49,8 @@ export class Member implements ClusterView {
   readonly #loops: Promise<void>[]
   readonly #snapshots: SnapshotMaker
   readonly #heartbeat = startWorker('heartbeat')
-  #isLost = false
+  /** Whether the process is about to replace itself. */
+  isLost = false
   #opened: OpenedApp | undefined
   #status: ClusterStatus | undefined
   #readAtMs = 0
@@ -91,19 +91,19 @@ export class Member implements ClusterView {
     return this.#status?.nodes ?? []
   }
 
-  async stepDown(to = ''): Promise<void> {
-    await requestStepDown(this.#background.postgres, to)
-  }
-
   /** Whether the process is about to replace itself. */
   get isLost(): boolean {
     return this.#isLost
   }
 
+  stepDown(to = ''): Promise<void> {
+    return this.#background.requestStepDown(to)
+  }
+
   /** When the service could not start: lets another node take over. The databases may be open, so the process must be killed. */
   async abandon(): Promise<void> {
     this.#ended.abort()
-    if (!this.#isLost) await this.#log.release(this.#options.position.epoch).catch(() => undefined)
+    if (!this.isLost) await this.#log.release(this.#options.position.epoch).catch(() => undefined)
   }
 
   /** After the service has stopped: lets another node take over at once. */
@@ -113,7 +113,7 @@ export class Member implements ClusterView {
     await Promise.all(this.#loops)
     await this.replica.writer.idle()
     // Some databases may still be open.
-    if (this.#isLost) this.#restart()
+    if (this.isLost) this.#restart()
     this.replica.settle()
     await this.#log.release(position.epoch).catch((error: unknown) => {
       log.warn({ err: error }, 'PostgreSQL does not know that this node has stopped; another takes over after a while')
@@ -126,7 +126,7 @@ export class Member implements ClusterView {
     const { position } = this.#options
     const { writer } = this.replica
     let answeredAtMs = systemClock.monotonicMs()
-    while (!this.#ended.signal.aborted && !this.#isLost) {
+    while (!this.#ended.signal.aborted && !this.isLost) {
       try {
         const head = await this.#log.confirm(position.epoch)
         if (!head) writer.lose('another node leads now')
@@ -143,7 +143,7 @@ export class Member implements ClusterView {
   async #keepHouse(): Promise<void> {
     const { log, position, report } = this.#options
     let trimmedAtMs = systemClock.monotonicMs()
-    while (!this.#ended.signal.aborted && !this.#isLost) {
+    while (!this.#ended.signal.aborted && !this.isLost) {
       try {
         await this.replica.savePosition()
         await this.#background.report({ ...report, applied: this.replica.savedSeq, lagMs: 0 })
@@ -178,8 +178,8 @@ export class Member implements ClusterView {
   }
 
   #end(reason: string): void {
-    if (this.#isLost) return
-    this.#isLost = true
+    if (this.isLost) return
+    this.isLost = true
     this.#options.log.fatal({ reason }, 'this node no longer leads; its process begins anew')
     systemClock.after(LAST_WORDS_MS, () => this.#restart())
   }

@@ -39,7 +39,6 @@ export interface NewRow {
 export interface LogRow {
   readonly seq: number
   readonly epoch: number
-  readonly isWhole: boolean
   readonly crc: number
   readonly data: Uint8Array<ArrayBuffer>
 }
@@ -59,8 +58,6 @@ export interface NodeReport {
 
 export type FailoverReason = 'silence' | 'stop' | 'step_down'
 
-type Raw = Record<string, string | number | boolean | Uint8Array | null>
-
 /** A node that was not seen for so long no longer keeps rows of the log. */
 const KEPT_FOR = '24 hours'
 const KNOWN_FOR = '7 days'
@@ -70,32 +67,34 @@ const KEPT_IF_LARGE_MS = hours(1)
 /** Rows of about a megabyte are read in one go. */
 const ROWS_PER_READ = 16
 
-const CLUSTER_COLUMNS =
-  'id::text, format, epoch, seq, leader, at::text, released, step_down, wanted, key_fingerprint, version, schema'
-
-/** @throws what `Postgres.query` throws */
+/** @throws what `Postgres.query` throws. Numbers are read as float8, because the client makes strings of bigint */
 export class ReplicationLog {
   readonly postgres: Postgres
-  /** Statements that append a number of rows. */
-  readonly #appends = new Map<number, string>()
 
   constructor(postgres: Postgres) {
     this.postgres = postgres
   }
 
   createTables(): Promise<void> {
-    return this.postgres.transaction(TABLES)
+    return this.postgres.use((sql) =>
+      sql.begin(async (tx) => {
+        for (const statement of TABLES) await tx.unsafe(statement)
+      }),
+    )
   }
 
   async hasTables(): Promise<boolean> {
-    const [row] = await this.postgres.query<Raw>("SELECT to_regclass('tassis_cluster') IS NOT NULL AS found")
-    return row?.['found'] === true
+    const found = await this.postgres.query("SELECT 1 WHERE to_regclass('tassis_cluster') IS NOT NULL")
+    return found.length > 0
   }
 
   /** Undefined for a log that no node has begun. */
   async readCluster(): Promise<ClusterRow | undefined> {
-    const [row] = await this.postgres.query<Raw>(`SELECT ${CLUSTER_COLUMNS} FROM tassis_cluster`)
-    return row && toCluster(row)
+    const [row] = await this.postgres.query<ClusterRow>(
+      `SELECT id::text, format, epoch::float8, seq::float8, leader, at::text, released, step_down AS "stepDown", wanted,
+         key_fingerprint AS "keyFingerprint", version, schema FROM tassis_cluster`,
+    )
+    return row
   }
 
   /** Begins the log, unless another node did. */
@@ -109,9 +108,7 @@ export class ReplicationLog {
 
   /** Appends rows behind `seq`; resolves with false when the log does not end there any more, or another node leads. */
   async append(epoch: number, seq: number, rows: readonly NewRow[]): Promise<boolean> {
-    const statement = this.#appends.get(rows.length) ?? appendSql(rows.length)
-    this.#appends.set(rows.length, statement)
-    const raised = await this.postgres.query(statement, [
+    const raised = await this.postgres.query(appendSql(rows.length), [
       seq,
       epoch,
       ...rows.flatMap(({ isWhole, what, crc, data }) => [isWhole, what, crc, data]),
@@ -123,18 +120,17 @@ export class ReplicationLog {
    * A sign of life. As it is itself a commit, everything before it is as durable in PostgreSQL as this is.
    * @returns undefined when another node leads
    */
-  async confirm(epoch: number): Promise<Pick<ClusterRow, 'seq' | 'stepDown' | 'wanted'> | undefined> {
-    const [row] = await this.postgres.query<Raw>(
-      'UPDATE tassis_cluster SET at = clock_timestamp() WHERE epoch = $1 RETURNING seq, step_down, wanted',
+  async confirm(epoch: number): Promise<Pick<ClusterRow, 'seq' | 'stepDown'> | undefined> {
+    const [row] = await this.postgres.query<Pick<ClusterRow, 'seq' | 'stepDown'>>(
+      'UPDATE tassis_cluster SET at = clock_timestamp() WHERE epoch = $1 RETURNING seq::float8, step_down AS "stepDown"',
       [epoch],
     )
-    return row && { seq: Number(row['seq']), stepDown: row['step_down'] === true, wanted: String(row['wanted']) }
+    return row
   }
 
   /**
    * Makes a node the leader if the row of the cluster is still as it was seen, and nothing can be applied that the node
-   * has not applied. Rows behind `applied` are the
-   * beginning of a group that no node has as a whole; they go.
+   * has not applied. Rows behind `applied` are the beginning of a group that no node has as a whole; they go.
    * @returns the new epoch
    */
   async takeOver(
@@ -143,7 +139,7 @@ export class ReplicationLog {
     by: { readonly node: string; readonly version: string; readonly schema: string },
     reason: FailoverReason,
   ): Promise<number | undefined> {
-    const [row] = await this.postgres.query<Raw>(
+    const [row] = await this.postgres.query<{ epoch: number }>(
       `WITH taken AS (
          UPDATE tassis_cluster SET epoch = epoch + 1, seq = $3, leader = $4, leader_since = clock_timestamp(), at = clock_timestamp(),
            released = false, step_down = false, wanted = '', version = $5, schema = $6,
@@ -152,10 +148,10 @@ export class ReplicationLog {
          WHERE epoch = $1 AND seq = $2 AND at::text = $8 AND NOT EXISTS (SELECT 1 FROM tassis_log WHERE seq > $3 AND whole)
          RETURNING epoch
        ), gone AS (DELETE FROM tassis_log USING taken WHERE seq > $3)
-       SELECT epoch FROM taken`,
+       SELECT epoch::float8 FROM taken`,
       [seen.epoch, seen.seq, applied, by.node, by.version, by.schema, reason, seen.at],
     )
-    return row && Number(row['epoch'])
+    return row?.epoch
   }
 
   /** Says that the leader has stopped in order, so that another node need not wait. */
@@ -166,34 +162,27 @@ export class ReplicationLog {
   }
 
   /** The next rows behind `after`, up to the end of the last whole group. */
-  async read(after: number): Promise<LogRow[]> {
-    const rows = await this.postgres.query<Raw>(
-      `SELECT seq, epoch, whole, crc, data FROM tassis_log
+  read(after: number): Promise<LogRow[]> {
+    return this.postgres.query(
+      `SELECT seq::float8, epoch::float8, crc::float8, data FROM tassis_log
        WHERE seq > $1 AND seq <= (SELECT max(seq) FROM tassis_log WHERE whole) ORDER BY seq LIMIT ${ROWS_PER_READ}`,
       [after],
     )
-    return rows.map((row) => ({
-      seq: Number(row['seq']),
-      epoch: Number(row['epoch']),
-      isWhole: row['whole'] === true,
-      crc: Number(row['crc']),
-      data: row['data'] as Uint8Array<ArrayBuffer>,
-    }))
   }
 
   /** The checksum of a row; undefined when the log does not have it, or no longer. */
   async readChecksum(seq: number): Promise<number | undefined> {
-    const [row] = await this.postgres.query<Raw>('SELECT crc FROM tassis_log WHERE seq = $1', [seq])
-    return row && Number(row['crc'])
+    const [row] = await this.postgres.query<LogRow>('SELECT crc::float8 FROM tassis_log WHERE seq = $1', [seq])
+    return row?.crc
   }
 
   /** Whether rows behind `after` were removed from the log. */
   async isTrimmedBehind(after: number): Promise<boolean> {
-    const [row] = await this.postgres.query<Raw>(
+    const [row] = await this.postgres.query<{ trimmed: boolean }>(
       'SELECT seq > $1 AND coalesce((SELECT min(seq) FROM tassis_log WHERE seq > $1) > $1 + 1, true) AS trimmed FROM tassis_cluster',
       [after],
     )
-    return row?.['trimmed'] === true
+    return row?.trimmed === true
   }
 
   /**
@@ -222,6 +211,15 @@ export class ReplicationLog {
       ],
     )
     return stored.length > 0
+  }
+
+  /** Asks the leader, which reads it with its next sign of life, to stop in order, so that a node takes over; '' is any. */
+  async requestStepDown(to: string): Promise<void> {
+    await this.postgres.query('UPDATE tassis_cluster SET step_down = true, wanted = $1', [to])
+  }
+
+  async withdrawStepDown(): Promise<void> {
+    await this.postgres.query("UPDATE tassis_cluster SET step_down = false, wanted = ''")
   }
 
   /** Names the master key that the data need now, as it may have been replaced. */
@@ -263,18 +261,3 @@ function appendSql(count: number): string {
       FROM head, (VALUES ${values.join(', ')}) v (n, whole, what, crc, data)
     ) SELECT 1 FROM head`
 }
-
-const toCluster = (row: Raw): ClusterRow => ({
-  id: String(row['id']),
-  format: Number(row['format']),
-  epoch: Number(row['epoch']),
-  seq: Number(row['seq']),
-  leader: String(row['leader']),
-  at: String(row['at']),
-  released: row['released'] === true,
-  stepDown: row['step_down'] === true,
-  wanted: String(row['wanted']),
-  keyFingerprint: String(row['key_fingerprint']),
-  version: String(row['version']),
-  schema: String(row['schema']),
-})

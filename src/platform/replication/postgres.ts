@@ -27,7 +27,7 @@ const TIMELINE =
 
 /** SQLSTATE classes and codes that only an operator can mend. */
 const PERMANENT = /^(?:28|3D|3F|42|22|23)/
-/** What the server says while it starts, stops, is full or is only a standby. */
+/** What to do about an error, by its SQLSTATE. */
 const HINTS: readonly (readonly [RegExp, string])[] = [
   [/^28/, 'correct user, password and pg_hba.conf'],
   [/^3D/, 'create the database, or correct its name'],
@@ -63,17 +63,8 @@ export class Postgres {
    * @throws PostgresUnreachableError when it is unknown whether it ran, or it may be tried again; ConfigError when an
    * operator has to change something
    */
-  async query<Row>(statement: string, values: readonly unknown[] = [], limitMs = ANSWER_MS): Promise<Row[]> {
+  query<Row>(statement: string, values: readonly unknown[] = [], limitMs = ANSWER_MS): Promise<Row[]> {
     return this.use((sql) => sql.unsafe<Row[]>(statement, values as unknown[]), limitMs)
-  }
-
-  /** The same for several statements, in one transaction. */
-  transaction(statements: readonly string[]): Promise<void> {
-    return this.use((sql) =>
-      sql.begin(async (tx) => {
-        for (const statement of statements) await tx.unsafe(statement)
-      }),
-    )
   }
 
   async use<T>(run: (sql: SQL) => Promise<T>, limitMs = ANSWER_MS): Promise<T> {

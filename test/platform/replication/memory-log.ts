@@ -2,7 +2,7 @@
 import type { ClusterRow, LogRow, NewRow, ReplicationLog } from '#platform/replication/log.ts'
 
 export class MemoryLog {
-  rows: LogRow[] = []
+  rows: (LogRow & Pick<NewRow, 'isWhole'>)[] = []
   epoch = 1
   seq = 0
   /** Called when an append arrives, and before it is answered; the append waits for the promise. */
@@ -31,7 +31,7 @@ export class MemoryLog {
   }
 
   async confirm(epoch: number) {
-    return epoch === this.epoch ? { seq: this.seq, stepDown: false, wanted: '' } : undefined
+    return epoch === this.epoch ? { seq: this.seq, stepDown: false } : undefined
   }
 
   async readCluster(): Promise<ClusterRow> {
