@@ -7,7 +7,8 @@ import { ReplicationLog } from '#platform/replication/log.ts'
 import type { Config } from '#platform/settings/config.ts'
 import { systemClock } from '#platform/time/clock.ts'
 import { seconds } from '#platform/units.ts'
-import { findStepDownObstacle, listProblems, readClusterStatus } from '../cluster/status.ts'
+import { findStepDownObstacle, readClusterStatus } from '../cluster/status.ts'
+import { listProblems } from '../doctor/checks/cluster.ts'
 import { loadConfig } from '../settings.ts'
 import type { Command } from './command.ts'
 import { CommandError } from './errors.ts'
@@ -131,7 +132,7 @@ function formatStatus(status: ClusterStatus): string {
     facts.join('\n'),
     formatPage({ data: nodes }, 'name role state behind seen version hostname sends_from', cells),
     listProblems(status)
-      .map(({ isFailure, message, fix }) => `${isFailure ? 'FAILURE' : 'WARNING'}: ${message} ${fix}`)
+      .map(({ status: level, message, fix }) => `${level.toUpperCase()}: ${message} ${fix}`)
       .join('\n'),
   )
 }

@@ -3,7 +3,7 @@ import { isIPv6 } from 'node:net'
 import { createSetupLink } from '#features/people/team/setup.ts'
 import { giveToOwner } from '#platform/disk/data-owner.ts'
 import { isoTime } from '#platform/http/envelope.ts'
-import { createLog, type Log } from '#platform/log/log.ts'
+import { createLog } from '#platform/log/log.ts'
 import { endProcess } from '#platform/process/end.ts'
 import type { LoadedConfig } from '#platform/settings/config.ts'
 import { parseHostPort } from '#platform/settings/setting-kinds.ts'
@@ -92,8 +92,12 @@ export async function runService(
     log.fatal({ err: error }, 'unexpected error: stopping the service')
     end()
   })
-  member = config.replicate === '' ? undefined : await joinUnlessEnded(loaded, log, starting.signal)
-  if (config.replicate !== '' && !member) return
+  if (config.replicate !== '') {
+    // The service is loaded meanwhile, so that it starts at once when this node leads.
+    const [{ joinCluster }] = await Promise.all([import('../cluster/node.ts'), import('../service.ts')])
+    member = await joinCluster(config, log, starting.signal)
+    if (!member) return
+  }
   // A node that has to wait, for a full disk perhaps, must not keep the lead.
   const ending = member ? AbortSignal.any([starting.signal, AbortSignal.timeout(MAX_WAIT_MS)]) : starting.signal
   const service = await startUnlessEnded(loaded, ending, member).catch(async (error: unknown) => {
@@ -109,7 +113,7 @@ export async function runService(
   if (!service) return
   if (member) {
     member.attach(service.opened)
-    member.onStepDown = () => signalled.resolve(STEP_DOWN)
+    member.onStepDown = () => signalled.resolve('step-down')
   }
   log = service.opened.app.log
   for (const warning of findStartWarnings(config)) log.warn(warning)
@@ -129,7 +133,6 @@ export async function runService(
   if (member && signals === 0) (await import('../cluster/member.ts')).restartProcess()
 }
 
-const STEP_DOWN = 'step-down'
 /** How long the start of a leader may wait. A migration may take longer. */
 const MAX_WAIT_MS = seconds(30)
 
@@ -147,13 +150,6 @@ function catchUnexpectedErrors(handle: (error: unknown) => void): Disposable {
 /** Formats host and port as in a setting, with an IPv6 address in brackets. */
 export const formatHostPort = ({ host, port }: { readonly host: string; readonly port: number }): string =>
   `${isIPv6(host) ? `[${host}]` : host}:${port}`
-
-/** Undefined when a signal ended the wait for the lead. */
-async function joinUnlessEnded({ config }: LoadedConfig, log: Log, ending: AbortSignal) {
-  // The service is loaded meanwhile, so that it starts at once when this node leads.
-  const [{ joinCluster }] = await Promise.all([import('../cluster/node.ts'), import('../service.ts')])
-  return joinCluster(config, log, ending)
-}
 
 /** Undefined when a signal ended the wait for a start. */
 async function startUnlessEnded(

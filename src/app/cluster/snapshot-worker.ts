@@ -9,9 +9,10 @@ import { holdDeletion } from '#features/core/content-gc/deletion-hold.ts'
 import { listBlobFiles, listNames, STORES } from '#platform/content/files.ts'
 import { systemCodeOf } from '#platform/errors.ts'
 import { answerRequest } from '#platform/process/worker-answer.ts'
+import { ROW_BYTES } from '#platform/replication/entries.ts'
 import { Postgres } from '#platform/replication/postgres.ts'
 import { listDatabases } from '#platform/replication/recover.ts'
-import { PART_BYTES, Snapshots } from '#platform/replication/snapshots.ts'
+import { Snapshots } from '#platform/replication/snapshots.ts'
 import { systemClock } from '#platform/time/clock.ts'
 import { copyDatabase } from '../backup/files.ts'
 
@@ -67,11 +68,11 @@ class Upload {
   async add(file: string, path: string): Promise<void> {
     try {
       await using source = await open(path, 'r')
-      for (let offset = 0; ; offset += PART_BYTES) {
-        const { buffer, bytesRead } = await source.read(Buffer.allocUnsafe(PART_BYTES), 0, PART_BYTES, offset)
+      for (let offset = 0; ; offset += ROW_BYTES) {
+        const { buffer, bytesRead } = await source.read(Buffer.allocUnsafe(ROW_BYTES), 0, ROW_BYTES, offset)
         if (bytesRead === 0 && offset > 0) return
         await this.#snapshots.addPart(this.#id, ++this.#part, file, buffer.subarray(0, bytesRead))
-        if (bytesRead < PART_BYTES) return
+        if (bytesRead < ROW_BYTES) return
       }
     } catch (error) {
       if (systemCodeOf(error) !== 'ENOENT') throw error

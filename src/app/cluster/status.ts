@@ -3,7 +3,6 @@
  * may step down. Never writes.
  */
 import type { SQL } from 'bun'
-import { attempt } from '#platform/attempt.ts'
 import { isoTime } from '#platform/http/envelope.ts'
 import type { ClusterNode, ClusterStatus } from '#platform/replication/cluster-status.ts'
 import { seconds } from '#platform/units.ts'
@@ -109,57 +108,6 @@ function findPostgresProblem({ commit, names, fsync, full_page_writes, replicas 
   if (names === '' && replicas > 0)
     return 'No standby of PostgreSQL is synchronous: its failover loses the last commits. Set synchronous_standby_names.'
   return null
-}
-
-export interface ClusterProblem {
-  /** What it is about; of a node its name. */
-  readonly subject: string
-  readonly isFailure: boolean
-  readonly message: string
-  readonly fix: string
-}
-
-/** What asks for something, the worst first. */
-export function listProblems({ leader, nodes, postgres }: ClusterStatus): ClusterProblem[] {
-  const problems: ClusterProblem[] = []
-  const add = (isFailure: boolean, subject: string, message: string, fix: string) =>
-    problems.push({ subject, isFailure, message, fix })
-  if (leader === null)
-    add(
-      true,
-      'leader',
-      'No node leads, so nothing is accepted or sent.',
-      'See the log of each node, and start those that do not run.',
-    )
-  if (postgres.problem !== null) {
-    const [message = '', fix = ''] = postgres.problem.split(/(?<=\.) /)
-    add(true, 'postgres', message, fix)
-  }
-  const version = nodes.find(({ name }) => name === leader)?.version
-  for (const { name, version: own } of nodes)
-    if (version !== undefined && attempt(() => Bun.semver.order(own, version)) === -1)
-      add(
-        true,
-        name,
-        `The node ${name} has version ${own}, older than ${version} of the leader, so it cannot take over.`,
-        `Upgrade ${name}; next time upgrade the standbys first.`,
-      )
-  if (leader !== null && !nodes.some(({ state }) => state === 'following'))
-    add(
-      false,
-      'standby',
-      'No standby follows: if the leader fails, mail stops until it is back.',
-      'Start one; docs/scaling.md says how to add it.',
-    )
-  for (const { name, role, state, seen_at: at } of nodes)
-    if (state === 'lost' && role === 'standby')
-      add(
-        false,
-        name,
-        `The node ${name} was last seen at ${at}.`,
-        'Start it; one that never comes back is forgotten after a week.',
-      )
-  return problems
 }
 
 /** Why the leader cannot give way to a node, or to any; undefined: it can. */

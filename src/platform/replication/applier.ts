@@ -5,6 +5,7 @@
  */
 import {
   closeSync,
+  constants,
   existsSync,
   fdatasync,
   fdatasyncSync,
@@ -79,7 +80,7 @@ export class Applier {
     if (fd === undefined) {
       const path = this.#toPath(file)
       mkdirSync(dirname(path), { recursive: true, mode: 0o700 })
-      fd = openOrCreate(path)
+      fd = openSync(path, constants.O_RDWR | constants.O_CREAT, 0o600)
       this.#changedFolders.add(dirname(path))
       this.#databases.set(file, fd)
     }
@@ -125,14 +126,6 @@ export class Applier {
     this.#changed.delete(file)
     rmSync(this.#toPath(file), { recursive: true, force: true })
     this.#changedFolders.add(dirname(this.#toPath(file)))
-  }
-}
-
-function openOrCreate(path: string): number {
-  try {
-    return openSync(path, 'r+')
-  } catch {
-    return openSync(path, 'wx+', 0o600)
   }
 }
 

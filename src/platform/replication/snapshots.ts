@@ -4,13 +4,11 @@
  */
 import { ConfigError } from '#platform/settings/config.ts'
 import { minutes } from '../units.ts'
-import { checksum, isReplicatedPath, ROW_BYTES } from './entries.ts'
+import { checksum, isReplicatedPath } from './entries.ts'
 import type { Postgres } from './postgres.ts'
 
 /** Reading and writing a part may wait for a busy disk. */
 const PART_LIMIT_MS = minutes(1)
-
-export const PART_BYTES = ROW_BYTES
 
 /** @throws what `Postgres.query` throws */
 export class Snapshots {

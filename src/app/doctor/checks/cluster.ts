@@ -1,9 +1,20 @@
 /** @module Checks of a cluster: its nodes, the key of this one, and what PostgreSQL does to keep commits. */
 import { attempt } from '#platform/attempt.ts'
+import type { ClusterStatus } from '#platform/replication/cluster-status.ts'
+import { ReplicationLog } from '#platform/replication/log.ts'
 import { ConfigError } from '#platform/settings/config.ts'
 import { findMissingKeys, readKeyText } from '../../backup/key.ts'
-import { listProblems, readClusterStatus } from '../../cluster/status.ts'
-import { type DoctorContext, type Found, failure, ok, skipped, warning } from '../context.ts'
+import { readClusterStatus } from '../../cluster/status.ts'
+import {
+  type DoctorContext,
+  type Found,
+  failure,
+  failWithAdvice,
+  type NewFinding,
+  ok,
+  skipped,
+  warning,
+} from '../context.ts'
 
 export async function checkCluster({ config }: DoctorContext): Promise<Found> {
   if (config.replicate === '') return skipped('Not checked: this service runs alone.')
@@ -11,11 +22,9 @@ export async function checkCluster({ config }: DoctorContext): Promise<Found> {
   const postgres = new Postgres(config.replicate)
   try {
     const status = await postgres.use(readClusterStatus)
-    const [row] = await postgres.query<{ key: string }>('SELECT key_fingerprint AS key FROM tassis_cluster')
-    const found = listProblems(status).map(({ isFailure, message, fix, subject }) =>
-      (isFailure ? failure : warning)(message, fix, subject),
-    )
-    if (attempt(() => findMissingKeys(readKeyText(config), [row?.key ?? '']))?.length === 1)
+    const row = await new ReplicationLog(postgres).readCluster()
+    const found = listProblems(status)
+    if (attempt(() => findMissingKeys(readKeyText(config), [row?.keyFingerprint ?? '']))?.length === 1)
       found.push(
         failure(
           'The master key of this node is not that of the cluster, so it cannot take over.',
@@ -43,4 +52,30 @@ export async function checkCluster({ config }: DoctorContext): Promise<Found> {
   } finally {
     await postgres.close()
   }
+}
+
+/** What asks for something, the worst first; of a node its name is the subject. */
+export function listProblems({ leader, nodes, postgres }: ClusterStatus): NewFinding[] {
+  const problems: NewFinding[] = []
+  if (leader === null) {
+    const fix = 'See the log of each node, and start those that do not run.'
+    problems.push(failure('No node leads, so nothing is accepted or sent.', fix, 'leader'))
+  }
+  if (postgres.problem !== null) problems.push(failWithAdvice(postgres.problem, 'postgres'))
+  const version = nodes.find(({ name }) => name === leader)?.version
+  for (const { name, version: own } of nodes)
+    if (version !== undefined && attempt(() => Bun.semver.order(own, version)) === -1) {
+      const message = `The node ${name} has version ${own}, older than ${version} of the leader, so it cannot take over.`
+      problems.push(failure(message, `Upgrade ${name}; next time upgrade the standbys first.`, name))
+    }
+  if (leader !== null && !nodes.some(({ state }) => state === 'following')) {
+    const message = 'No standby follows: if the leader fails, mail stops until it is back.'
+    problems.push(warning(message, 'Start one; docs/scaling.md says how to add it.', 'standby'))
+  }
+  for (const { name, role, state, seen_at: at } of nodes)
+    if (state === 'lost' && role === 'standby') {
+      const fix = 'Start it; one that never comes back is forgotten after a week.'
+      problems.push(warning(`The node ${name} was last seen at ${at}.`, fix, name))
+    }
+  return problems
 }
