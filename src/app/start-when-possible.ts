@@ -4,7 +4,7 @@
  */
 import { explainDenial } from '#platform/disk/data-owner.ts'
 import { isDiskFull, isLocked, isTransientError } from '#platform/disk/storage-errors.ts'
-import { AppError } from '#platform/errors.ts'
+import { AppError, type ErrorDetail } from '#platform/errors.ts'
 import { toErrorResponse } from '#platform/http/error-response.ts'
 import { formatUuid, newUuid } from '#platform/ids.ts'
 import type { Log } from '#platform/log/log.ts'
@@ -74,27 +74,36 @@ function describeReason(error: unknown): string {
     : 'a disk or system error occurred'
 }
 
-/** Answers at the HTTP address while there is no database: alive, but not ready. Returns a function that stops it. */
 function serveNotReady({ httpAddr }: Config, reason: string): (() => Promise<void>) | undefined {
-  const address = parseHostPort(httpAddr)
+  const message = `The service cannot start yet: ${reason}.`
+  const detail = { field: 'database', message: `cannot be opened: ${reason}` }
+  return serveMeanwhile(httpAddr, (path) => respondNotReady(path, 'not_ready', message, detail, RETRY_AFTER_SECONDS))
+}
+
+/** Answers at an address while the service does not listen there. Returns a function that stops it. */
+export function serveMeanwhile(addr: string, respond: (path: string) => Response): (() => Promise<void>) | undefined {
+  const address = parseHostPort(addr)
   if (!address || address.port === 0) return undefined
-  const error = new AppError(503, 'not_ready', `The service cannot start yet: ${reason}.`, {
-    details: [{ field: 'database', message: `cannot be opened: ${reason}` }],
-    retryAfterSeconds: RETRY_AFTER_SECONDS,
-  })
   try {
-    const server = Bun.serve({
-      hostname: address.host,
-      port: address.port,
-      development: false,
-      fetch: (request) =>
-        new URL(request.url).pathname === '/healthz'
-          ? Response.json({ status: 'ok' })
-          : toErrorResponse(error, formatUuid(newUuid())),
-    })
+    // A check by HTTP/1.0 has no Host, so its URL is a path.
+    const fetch = (request: Request) => respond(new URL(request.url, 'http://localhost').pathname)
+    const server = Bun.serve({ hostname: address.host, port: address.port, development: false, fetch })
     return () => server.stop(true)
   } catch {
     // Ignored, because the service reports an address in use when it listens at the address itself.
     return undefined
   }
+}
+
+/** Alive, but not ready. */
+export function respondNotReady(
+  path: string,
+  code: string,
+  message: string,
+  detail: ErrorDetail,
+  retryAfterSeconds: number,
+): Response {
+  if (path === '/healthz') return Response.json({ status: 'ok' })
+  const error = new AppError(503, code, message, { details: [detail], retryAfterSeconds })
+  return toErrorResponse(error, formatUuid(newUuid()))
 }

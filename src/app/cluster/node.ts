@@ -33,8 +33,8 @@ const POLL_MS = 100
 const REPORT_MS = seconds(1)
 const RETRY_MS = 500
 const LOG_INTERVAL_MS = minutes(1)
-
-const newestMigration = (): string => migrations.at(-1)?.name ?? ''
+/** The position of a directory that has nothing of the log. */
+const NOTHING = { seq: 0, crc: 0, epoch: 0, wals: {} }
 
 /**
  * Resolves when this node leads; undefined when `ending` came first. Waits as long as PostgreSQL cannot be reached. Throws
@@ -62,7 +62,7 @@ export async function joinCluster(config: Config, log: Log, ending: AbortSignal)
 
 class Node {
   readonly #config: Config
-  readonly #text: Log
+  readonly #logger: Log
   readonly #server: StandbyServer
   readonly #ending: AbortSignal
   readonly #log: ReplicationLog
@@ -82,7 +82,7 @@ class Node {
 
   constructor(config: Config, log: Log, server: StandbyServer, ending: AbortSignal) {
     this.#config = config
-    this.#text = log
+    this.#logger = log
     this.#server = server
     this.#ending = ending
     this.#log = new ReplicationLog(new Postgres(config.replicate))
@@ -133,8 +133,8 @@ class Node {
   async #step(): Promise<Position | undefined> {
     const row = await this.#readCluster()
     this.#server.show(row, this.#follower)
-    if (!this.#follower) return this.#join(row)
     const follower = this.#follower
+    if (!follower) return this.#join(row)
     if (!this.#isSameLog) await follower.requireSameLog()
     this.#isSameLog = true
     if (follower.applied < row.seq) await follower.catchUp()
@@ -144,10 +144,9 @@ class Node {
     if (!reason) return undefined
     // What was not on disk before a crash of the leader was acknowledged nevertheless.
     await follower.save()
-    const by = { node: this.#config.node, version: VERSION, schema: newestMigration() }
-    const epoch = await this.#log.takeOver(row, follower.applied, by, reason)
+    const epoch = await this.#takeOver(row, follower.applied, reason)
     if (epoch === undefined) return undefined
-    this.#text.warn({ epoch, seq: follower.applied, from: row.leader, reason }, 'this node leads now')
+    this.#logger.warn({ epoch, seq: follower.applied, from: row.leader, reason }, 'this node leads now')
     return follower.lead(epoch)
   }
 
@@ -188,7 +187,7 @@ class Node {
   }
 
   #requireKey({ keyFingerprint }: ClusterRow): void {
-    if (keyFingerprint === this.#ownKey || this.#readFingerprints(false).includes(keyFingerprint)) {
+    if (keyFingerprint === this.#ownKey || openKeyRing(this.#config, false).fingerprints().includes(keyFingerprint)) {
       this.#ownKey = keyFingerprint
       return
     }
@@ -197,13 +196,9 @@ class Node {
     )
   }
 
-  #readFingerprints(isNew: boolean): string[] {
-    return openKeyRing(this.#config, isNew).fingerprints()
-  }
-
   async #beginLog(): Promise<ClusterRow> {
     const isNew = !existsSync(join(this.#config.dataDir, 'tassis.db'))
-    const [fingerprint = ''] = this.#readFingerprints(isNew)
+    const [fingerprint = ''] = openKeyRing(this.#config, isNew).fingerprints()
     await this.#log.createTables()
     await this.#log.begin(formatUuid(newUuid()), fingerprint, VERSION)
     const row = await this.#log.readCluster()
@@ -229,35 +224,39 @@ class Node {
     const copied = await restoreSnapshot({
       log: this.#log,
       dataDir,
-      empty: { cluster: row.id, directory: this.#directory, seq: 0, crc: 0, epoch: 0, wals: {} },
+      empty: { ...NOTHING, cluster: row.id, directory: this.#directory },
       onWait: () => this.#report('copying'),
       ending: this.#ending,
     })
-    if (copied) this.#text.info({ seq: copied.seq }, 'all data copied from the leader')
+    if (copied) this.#logger.info({ seq: copied.seq }, 'all data copied from the leader')
     this.#follower = copied && new Follower(this.#log, dataDir, copied)
     return undefined
   }
 
   async #leadFirst(row: ClusterRow): Promise<Position | undefined> {
-    const { dataDir, node } = this.#config
+    const { dataDir } = this.#config
     emptyWals(dataDir)
-    const by = { node, version: VERSION, schema: newestMigration() }
-    const epoch = await this.#log.takeOver(row, 0, by, 'stop')
+    const epoch = await this.#takeOver(row, 0, 'stop')
     if (epoch === undefined) return undefined
-    const position = { cluster: row.id, directory: this.#directory, seq: 0, crc: 0, epoch, wals: {} }
+    const position = { ...NOTHING, cluster: row.id, directory: this.#directory, epoch }
     writePosition(dataDir, position)
-    this.#text.info({ epoch, cluster: row.id }, 'this node begins a cluster')
+    this.#logger.info({ epoch, cluster: row.id }, 'this node begins a cluster')
     return position
+  }
+
+  #takeOver(row: ClusterRow, applied: number, reason: FailoverReason): Promise<number | undefined> {
+    const by = { node: this.#config.node, version: VERSION, schema: migrations.at(-1)?.name ?? '' }
+    return this.#log.takeOver(row, applied, by, reason)
   }
 
   /** The files cannot be brought to the end of the log, so they are copied again. */
   async #startOver(reason: string): Promise<void> {
     const { dataDir } = this.#config
     const position = readPosition(dataDir)
-    this.#text.warn({ reason }, 'too far behind: copying all data from the leader')
+    this.#logger.warn({ reason }, 'too far behind: copying all data from the leader')
     this.#follower?.close()
     this.#follower = undefined
-    if (position) writePosition(dataDir, { ...position, seq: 0, crc: 0, epoch: 0, wals: {}, isCopying: true })
+    if (position) writePosition(dataDir, { ...position, ...NOTHING, isCopying: true })
   }
 
   /** Why this node may take over; undefined when it may not. */
@@ -301,7 +300,7 @@ class Node {
     this.#server.showProblem(problem)
     if (nowMs - this.#loggedAtMs >= LOG_INTERVAL_MS) {
       this.#loggedAtMs = nowMs
-      this.#text.error({ reason }, `cannot follow the log: ${problem}; trying again`)
+      this.#logger.error({ reason }, `cannot follow the log: ${problem}; trying again`)
     }
     await sleepUntilAborted(systemClock, RETRY_MS, this.#ending)
   }

@@ -1,33 +1,32 @@
 /** @module What a node answers by HTTP while it does not lead: that it is alive, and who leads. */
-import { AppError } from '#platform/errors.ts'
-import { toErrorResponse } from '#platform/http/error-response.ts'
-import { formatUuid, newUuid } from '#platform/ids.ts'
 import type { ClusterStatus } from '#platform/replication/cluster-status.ts'
 import type { Follower } from '#platform/replication/follower.ts'
 import type { ClusterRow } from '#platform/replication/log.ts'
 import type { Config } from '#platform/settings/config.ts'
-import { parseHostPort } from '#platform/settings/setting-kinds.ts'
 import { readClusterMetrics } from '../metrics/cluster.ts'
 import { formatReadings } from '../metrics/table.ts'
+import { respondNotReady, serveMeanwhile } from '../start-when-possible.ts'
 
 const RETRY_AFTER_SECONDS = 5
 
 export class StandbyServer {
-  readonly #servers: Bun.Server<undefined>[] = []
+  readonly #stops: readonly ((() => Promise<void>) | undefined)[]
   readonly #node: string
   #reason = 'it is starting'
   #status: ClusterStatus | undefined
 
   constructor({ httpAddr, metricsAddr, node }: Config) {
     this.#node = node
-    this.#listen(httpAddr, (path) => (path === '/healthz' ? Response.json({ status: 'ok' }) : this.#refuse(path)))
-    this.#listen(metricsAddr, (path) =>
-      path === '/metrics'
-        ? new Response(formatReadings(readClusterMetrics(node, this.#status)), {
-            headers: { 'content-type': 'text/plain; version=0.0.4' },
-          })
-        : new Response('Not found: the metrics are at /metrics.\n', { status: 404 }),
-    )
+    this.#stops = [
+      serveMeanwhile(httpAddr, (path) => this.#respond(path)),
+      serveMeanwhile(metricsAddr, (path) =>
+        path === '/metrics'
+          ? new Response(formatReadings(readClusterMetrics(node, this.#status)), {
+              headers: { 'content-type': 'text/plain; version=0.0.4' },
+            })
+          : new Response('Not found: the metrics are at /metrics.\n', { status: 404 }),
+      ),
+    ]
   }
 
   show(row: ClusterRow, follower: Follower | undefined): void {
@@ -47,27 +46,12 @@ export class StandbyServer {
   }
 
   async stop(): Promise<void> {
-    await Promise.all(this.#servers.map((server) => server.stop(true)))
+    await Promise.all(this.#stops.map((stop) => stop?.()))
   }
 
-  #listen(addr: string, respond: (path: string) => Response): void {
-    const address = parseHostPort(addr)
-    if (!address || address.port === 0) return
-    try {
-      // A check by HTTP/1.0 has no Host, so its URL is a path.
-      const fetch = (request: Request) => respond(new URL(request.url, 'http://localhost').pathname)
-      this.#servers.push(Bun.serve({ hostname: address.host, port: address.port, development: false, fetch }))
-    } catch {
-      // The service reports an address in use when it listens at the address itself.
-    }
-  }
-
-  #refuse(path: string): Response {
-    const code = path === '/readyz' ? 'not_ready' : 'not_leader'
-    const error = new AppError(503, code, `The node ${this.#node} does not lead: ${this.#reason}.`, {
-      details: [{ field: 'cluster', message: this.#reason }],
-      retryAfterSeconds: RETRY_AFTER_SECONDS,
-    })
-    return toErrorResponse(error, formatUuid(newUuid()))
+  #respond(path: string): Response {
+    const message = `The node ${this.#node} does not lead: ${this.#reason}.`
+    const detail = { field: 'cluster', message: this.#reason }
+    return respondNotReady(path, path === '/readyz' ? 'not_ready' : 'not_leader', message, detail, RETRY_AFTER_SECONDS)
   }
 }
