@@ -114,7 +114,11 @@ class Node {
     await this.#log.postgres.close()
   }
 
-  describe(role: NodeReport['role'], state: NodeReport['state'], applied = this.#follower?.saved ?? 0): NodeReport {
+  describe(
+    role: NodeReport['role'],
+    state: NodeReport['state'],
+    applied = this.#follower?.position.seq ?? 0,
+  ): NodeReport {
     const { node, hostname, outboundIps } = this.#config
     return {
       name: node,

@@ -25,65 +25,46 @@ export interface SnapshotJob {
   readonly staging: string
 }
 
-answerRequest(async (job: SnapshotJob): Promise<null> => {
-  const { dataDir, staging } = job
+answerRequest(async ({ dataDir, url, id, staging }: SnapshotJob): Promise<null> => {
   const hold = holdDeletion(dataDir, systemClock)
-  const upload = new Upload(job)
+  const postgres = new Postgres(url)
+  const snapshots = new Snapshots(postgres)
+  let parts = 0
+  const store = (file: string, bytes: Uint8Array<ArrayBuffer>) => snapshots.addPart(id, ++parts, file, bytes)
+  const storeFile = (file: string, path = join(dataDir, file)) => readParts(path, (bytes) => store(file, bytes))
   try {
     // The main database first, so that all content to which its rows refer is there.
     for (const file of listDatabases(dataDir)) {
       rmSync(staging, { recursive: true, force: true })
       await copyDatabase(join(dataDir, file), join(staging, 'copy.db'))
-      await upload.add(file, join(staging, 'copy.db'))
+      await storeFile(file, join(staging, 'copy.db'))
     }
-    for (const store of STORES)
-      for (const file of listBlobFiles(dataDir, store)) await upload.add(file, join(dataDir, file))
+    for (const blobs of STORES) for (const file of listBlobFiles(dataDir, blobs)) await storeFile(file)
     const certificates = listNames(join(dataDir, 'certificates')).map((name) => `certificates/${name}`)
-    const ids = STORES.map((store) => `${store}.ids`)
-    for (const file of [...ids, ...certificates]) await upload.add(file, join(dataDir, file))
+    const ids = STORES.map((name) => `${name}.ids`)
+    for (const file of [...ids, ...certificates]) await storeFile(file)
     // Another machine will use the copy.
     const instance = JSON.parse(readFileSync(join(dataDir, 'instance.json'), 'utf8')) as object
-    await upload.addText('instance.json', JSON.stringify({ ...instance, machine: null }))
+    await store('instance.json', Buffer.from(JSON.stringify({ ...instance, machine: null })))
     return null
   } finally {
     rmSync(staging, { recursive: true, force: true })
     hold.release()
-    await upload.close()
+    await postgres.close()
   }
 })
 
-class Upload {
-  readonly #id: number
-  readonly #postgres: Postgres
-  readonly #snapshots: Snapshots
-  #part = 0
-
-  constructor({ id, url }: SnapshotJob) {
-    this.#id = id
-    this.#postgres = new Postgres(url)
-    this.#snapshots = new Snapshots(this.#postgres)
-  }
-
-  /** Stores a file in parts. A file that does not exist, or no longer, is left out. */
-  async add(file: string, path: string): Promise<void> {
-    try {
-      await using source = await open(path, 'r')
-      for (let offset = 0; ; offset += ROW_BYTES) {
-        const { buffer, bytesRead } = await source.read(Buffer.allocUnsafe(ROW_BYTES), 0, ROW_BYTES, offset)
-        if (bytesRead === 0 && offset > 0) return
-        await this.#snapshots.addPart(this.#id, ++this.#part, file, buffer.subarray(0, bytesRead))
-        if (bytesRead < ROW_BYTES) return
-      }
-    } catch (error) {
-      if (systemCodeOf(error) !== 'ENOENT') throw error
+/** Reads a file in parts, of an empty file one. A file that does not exist, or no longer, is left out. */
+async function readParts(path: string, use: (bytes: Uint8Array<ArrayBuffer>) => Promise<void>): Promise<void> {
+  try {
+    await using source = await open(path, 'r')
+    for (let offset = 0; ; offset += ROW_BYTES) {
+      const { buffer, bytesRead } = await source.read(Buffer.allocUnsafe(ROW_BYTES), 0, ROW_BYTES, offset)
+      if (bytesRead === 0 && offset > 0) return
+      await use(buffer.subarray(0, bytesRead))
+      if (bytesRead < ROW_BYTES) return
     }
-  }
-
-  addText(file: string, text: string): Promise<void> {
-    return this.#snapshots.addPart(this.#id, ++this.#part, file, Buffer.from(text))
-  }
-
-  close(): Promise<void> {
-    return this.#postgres.close()
+  } catch (error) {
+    if (systemCodeOf(error) !== 'ENOENT') throw error
   }
 }

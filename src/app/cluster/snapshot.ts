@@ -3,7 +3,7 @@
  * moment, while commits go on; the rows of the log since the beginning bring the copies to one state, at the latest at the
  * end of the copying.
  */
-import { existsSync, mkdirSync, readdirSync, rmSync } from 'node:fs'
+import { mkdirSync, readdirSync, rmSync } from 'node:fs'
 import { open } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
 import { askWorker } from '#platform/process/workers.ts'
@@ -78,8 +78,13 @@ export interface RestoreOptions {
  * Writes the newest snapshot into the directory. Undefined when there is none yet, or it was removed meanwhile: call it
  * again.
  */
-export async function restoreSnapshot(options: RestoreOptions): Promise<Position | undefined> {
-  const { log, dataDir, empty } = options
+export async function restoreSnapshot({
+  log,
+  dataDir,
+  empty,
+  onWait,
+  ending,
+}: RestoreOptions): Promise<Position | undefined> {
   const snapshots = new Snapshots(log.postgres)
   const newest = await snapshots.findNewest()
   if (!newest) {
@@ -88,7 +93,13 @@ export async function restoreSnapshot(options: RestoreOptions): Promise<Position
   }
   clear(dataDir)
   writePosition(dataDir, { ...empty, isCopying: true })
-  if (!(await writeParts(snapshots, newest.id, options))) return undefined
+  for (let number = 1, isLast = false; !isLast; number++) {
+    const part = ending.aborted ? undefined : await snapshots.readPart(newest.id, number)
+    if (!part) return undefined
+    await appendTo(join(dataDir, part.path), part.bytes)
+    await onWait()
+    isLast = part.isLast
+  }
   // The row may be gone if the snapshot is removed at this moment; then this starts over.
   const crc = newest.fromSeq === 0 ? 0 : await log.readChecksum(newest.fromSeq)
   if (crc === undefined) return undefined
@@ -104,24 +115,8 @@ function clear(dataDir: string): void {
       rmSync(join(dataDir, name), { recursive: true, force: true })
 }
 
-/** Returns false when it could not write all. */
-async function writeParts(
-  snapshots: Snapshots,
-  id: number,
-  { dataDir, onWait, ending }: RestoreOptions,
-): Promise<boolean> {
-  for (let number = 1; !ending.aborted; number++) {
-    const part = await snapshots.readPart(id, number)
-    if (!part) return false
-    await appendTo(join(dataDir, part.path), part.bytes)
-    if (part.isLast) return true
-    await onWait()
-  }
-  return false
-}
-
 async function appendTo(path: string, bytes: Uint8Array): Promise<void> {
-  if (!existsSync(dirname(path))) mkdirSync(dirname(path), { recursive: true, mode: 0o700 })
+  mkdirSync(dirname(path), { recursive: true, mode: 0o700 })
   await using file = await open(path, 'a', 0o600)
   await file.writeFile(bytes)
   await file.datasync()

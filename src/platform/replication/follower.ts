@@ -32,11 +32,7 @@ export class Follower {
     return this.#applied.seq
   }
 
-  /** Number of the last row that is on disk. */
-  get saved(): number {
-    return this.#position.seq
-  }
-
+  /** What is on disk. */
   get position(): Position {
     return this.#position
   }
