@@ -1,5 +1,5 @@
 /**
- * @module Worker that gives the signs of life of a leader while its service starts: a migration of a large database keeps
+ * @module Worker that sends the heartbeats of a leader while its service starts: a migration of a large database keeps
  * the main thread busy for minutes, and another node must not take over meanwhile.
  */
 import { ReplicationLog } from '#platform/replication/log.ts'

@@ -1,5 +1,5 @@
 /**
- * @module A node while it leads: signs of life, what it reports of itself, the position of its directory, rows of the log
+ * @module A node while it leads: heartbeats, what it reports of itself, the position of its directory, rows of the log
  * that nobody needs, snapshots for nodes that ask, and how it stops leading. A node that loses the lead is in an unknown
  * state, as after a failed sync, so its process replaces itself and begins anew.
  */
@@ -28,13 +28,13 @@ export interface MemberOptions {
   readonly report: NodeReport
 }
 
-/** How often the leader says that it lives. */
-const LIFE_MS = seconds(1)
+/** Between two heartbeats, and between two rounds of housekeeping. */
+const INTERVAL_MS = seconds(1)
 /** A leader that PostgreSQL has not answered for so long stops. */
 const MAX_SILENCE_MS = seconds(4)
-const TRIM_MS = seconds(10)
+const TRIM_INTERVAL_MS = seconds(10)
 /** Time in which the last 503 reaches its clients. */
-const LAST_WORDS_MS = 200
+const LAST_RESPONSES_MS = 200
 
 /** A state that was read longer ago counts as unknown. */
 const MAX_STATUS_AGE_MS = seconds(15)
@@ -73,7 +73,7 @@ export class Member implements ClusterView {
     })
     this.replica = new Leader(config.dataDir, position, writer)
     this.#snapshots = new SnapshotMaker(config, this.#background, () => this.#touchDatabases())
-    this.#loops = [this.#live(), this.#keepHouse()]
+    this.#loops = [this.#sendHeartbeats(), this.#doHousekeeping()]
     this.#heartbeat.postMessage({ url: config.replicate, epoch: position.epoch } satisfies Heartbeat)
   }
 
@@ -121,8 +121,8 @@ export class Member implements ClusterView {
     await Promise.all([this.#log.postgres.close(), this.#background.postgres.close()])
   }
 
-  /** Says every second that this node lives, and learns whether it still leads. */
-  async #live(): Promise<void> {
+  /** Sends a heartbeat every second, and learns whether it still leads. */
+  async #sendHeartbeats(): Promise<void> {
     const { position } = this.#options
     const { writer } = this.replica
     let answeredAtMs = systemClock.monotonicMs()
@@ -136,11 +136,11 @@ export class Member implements ClusterView {
         const silentMs = systemClock.monotonicMs() - Math.max(answeredAtMs, writer.confirmedAtMs)
         if (silentMs > MAX_SILENCE_MS) writer.lose(error instanceof Error ? error.message : String(error))
       }
-      await sleepUntilAborted(systemClock, LIFE_MS, this.#ended.signal)
+      await sleepUntilAborted(systemClock, INTERVAL_MS, this.#ended.signal)
     }
   }
 
-  async #keepHouse(): Promise<void> {
+  async #doHousekeeping(): Promise<void> {
     const { log, position, report } = this.#options
     let trimmedAtMs = systemClock.monotonicMs()
     while (!this.#ended.signal.aborted && !this.isLost) {
@@ -149,7 +149,7 @@ export class Member implements ClusterView {
         await this.#background.report({ ...report, applied: this.replica.savedSeq, lagMs: 0 })
         this.#status = await this.#background.postgres.use(readClusterStatus)
         this.#readAtMs = systemClock.monotonicMs()
-        if (systemClock.monotonicMs() - trimmedAtMs > TRIM_MS) {
+        if (systemClock.monotonicMs() - trimmedAtMs > TRIM_INTERVAL_MS) {
           trimmedAtMs = systemClock.monotonicMs()
           await this.#background.trim()
           if (this.#opened) await this.#background.nameKey(position.epoch, this.#opened.app.keys.fingerprint())
@@ -158,10 +158,10 @@ export class Member implements ClusterView {
         if (this.#opened)
           this.#snapshots.makeIfWanted((error) => log.error({ err: error }, 'no snapshot for a new node'))
       } catch (error) {
-        // The signs of life find out whether it lasts.
+        // The heartbeats find out whether it lasts.
         log.warn({ err: error }, 'the housekeeping of the cluster failed; it is tried again')
       }
-      await sleepUntilAborted(systemClock, LIFE_MS, this.#ended.signal)
+      await sleepUntilAborted(systemClock, INTERVAL_MS, this.#ended.signal)
     }
     await this.#snapshots.stop()
   }
@@ -181,7 +181,7 @@ export class Member implements ClusterView {
     if (this.isLost) return
     this.isLost = true
     this.#options.log.fatal({ reason }, 'this node no longer leads; its process begins anew')
-    systemClock.after(LAST_WORDS_MS, () => this.#restart())
+    systemClock.after(LAST_RESPONSES_MS, () => this.#restart())
   }
 }
 

@@ -29,9 +29,9 @@ import { StandbyServer } from './standby-server.ts'
 import { readClusterStatus } from './status.ts'
 
 /** How often a standby looks at the log: one statement that reads one row. */
-const POLL_MS = 100
-const REPORT_MS = seconds(1)
-const RETRY_MS = 500
+const POLL_INTERVAL_MS = 100
+const REPORT_INTERVAL_MS = seconds(1)
+const RETRY_DELAY_MS = 500
 const LOG_INTERVAL_MS = minutes(1)
 /** The position of a directory that has nothing of the log. */
 const NOTHING = { seq: 0, crc: 0, epoch: 0, wals: {} }
@@ -74,8 +74,8 @@ class Node {
   #reportedAtMs = Number.NEGATIVE_INFINITY
   /** The key of the cluster, once this node was found to have it. */
   #ownKey = ''
-  /** The last sign of life of the leader, and when it was new. */
-  #life = ''
+  /** The last heartbeat or append of the leader, and when it was new. */
+  #heartbeat = ''
   #aliveAtMs = systemClock.monotonicMs()
   /** When this node last had all of the log. */
   #currentAtMs = systemClock.monotonicMs()
@@ -95,7 +95,7 @@ class Node {
       try {
         const position = await this.#step()
         if (position) return position
-        await sleepUntilAborted(systemClock, POLL_MS, this.#ending)
+        await sleepUntilAborted(systemClock, POLL_INTERVAL_MS, this.#ending)
       } catch (error) {
         if (error instanceof TooFarBehindError) await this.#startOver(error.message)
         else if (error instanceof PostgresUnreachableError)
@@ -267,9 +267,9 @@ class Node {
   #findReason(row: ClusterRow): FailoverReason | undefined {
     const { node, takeoverSeconds } = this.#config
     const nowMs = systemClock.monotonicMs()
-    const life = `${row.epoch} ${row.seq} ${row.at}`
-    if (life !== this.#life) {
-      this.#life = life
+    const heartbeat = `${row.epoch} ${row.seq} ${row.at}`
+    if (heartbeat !== this.#heartbeat) {
+      this.#heartbeat = heartbeat
       this.#aliveAtMs = nowMs
     }
     const isSilent = nowMs - this.#aliveAtMs >= seconds(takeoverSeconds)
@@ -281,7 +281,7 @@ class Node {
 
   async #report(state: NodeReport['state']): Promise<void> {
     const nowMs = systemClock.monotonicMs()
-    if (nowMs - this.#reportedAtMs < REPORT_MS) return
+    if (nowMs - this.#reportedAtMs < REPORT_INTERVAL_MS) return
     this.#reportedAtMs = nowMs
     await this.#follower?.save()
     await this.#log.report(this.describe('standby', state))
@@ -299,13 +299,13 @@ class Node {
   async #waitFor(problem: string, reason: string): Promise<void> {
     const nowMs = systemClock.monotonicMs()
     // Nobody knows whether the leader was silent meanwhile.
-    this.#life = ''
+    this.#heartbeat = ''
     this.#isSameLog = false
     this.#server.showProblem(problem)
     if (nowMs - this.#loggedAtMs >= LOG_INTERVAL_MS) {
       this.#loggedAtMs = nowMs
       this.#logger.error({ reason }, `cannot follow the log: ${problem}; trying again`)
     }
-    await sleepUntilAborted(systemClock, RETRY_MS, this.#ending)
+    await sleepUntilAborted(systemClock, RETRY_DELAY_MS, this.#ending)
   }
 }

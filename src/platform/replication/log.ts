@@ -14,7 +14,7 @@ export interface ClusterRow {
   /** Number of the last row of the log. */
   readonly seq: number
   readonly leader: string
-  /** Time of the last sign of life; only whether it changes says something. */
+  /** Time of the last heartbeat; only whether it changes says something. */
   readonly at: string
   /** The leader has stopped in order. */
   readonly released: boolean
@@ -117,7 +117,7 @@ export class ReplicationLog {
   }
 
   /**
-   * A sign of life. As it is itself a commit, everything before it is as durable in PostgreSQL as this is.
+   * A heartbeat. As it is itself a commit, everything before it is as durable in PostgreSQL as this is.
    * @returns undefined when another node leads
    */
   async confirm(epoch: number): Promise<Pick<ClusterRow, 'seq' | 'stepDown'> | undefined> {
@@ -213,7 +213,7 @@ export class ReplicationLog {
     return stored.length > 0
   }
 
-  /** Asks the leader, which reads it with its next sign of life, to stop in order, so that a node takes over; '' is any. */
+  /** Asks the leader, which reads it with its next heartbeat, to stop in order, so that a node takes over; '' is any. */
   async requestStepDown(to: string): Promise<void> {
     await this.postgres.query('UPDATE tassis_cluster SET step_down = true, wanted = $1', [to])
   }
