@@ -91,11 +91,6 @@ export class Member implements ClusterView {
     return this.#status?.nodes ?? []
   }
 
-  /** Whether the process is about to replace itself. */
-  get isLost(): boolean {
-    return this.#isLost
-  }
-
   stepDown(to = ''): Promise<void> {
     return this.#background.requestStepDown(to)
   }
