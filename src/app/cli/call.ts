@@ -20,6 +20,7 @@ import {
 } from '#platform/http/admin-socket.ts'
 import { createInternalRequest } from '#platform/http/internal-request.ts'
 import { createLog } from '#platform/log/log.ts'
+import { requireReadable } from '#platform/replication/position.ts'
 import { type Config, ConfigError } from '#platform/settings/config.ts'
 import { systemClock } from '#platform/time/clock.ts'
 import { createAdminFetch } from '../admin-fetch.ts'
@@ -152,6 +153,7 @@ function openUnlessInUse(config: Config, isLastAttempt: boolean): OpenedApp | un
     // Another process may hold the database briefly.
     if (isLocked(error) && !isLastAttempt) return undefined
     if (!(error instanceof DataDirInUseError)) throw error
+    requireReadable(config.dataDir)
     if (adminSocketPath(config.dataDir) === undefined) throw createPathTooLongError(config.dataDir)
     if (isLastAttempt) {
       throw new CommandError(

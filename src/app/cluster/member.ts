@@ -138,16 +138,19 @@ export class Member implements ClusterView {
   async #doHousekeeping(): Promise<void> {
     const { log, position, report } = this.#options
     let trimmedAtMs = systemClock.monotonicMs()
+    let namedKey: string | undefined
     while (!this.#ended.signal.aborted && !this.isLost) {
       try {
         await this.replica.savePosition()
         await this.#background.report({ ...report, applied: this.replica.savedSeq, lagMs: 0 })
         this.#status = await this.#background.postgres.use(readClusterStatus)
         this.#readAtMs = systemClock.monotonicMs()
+        const key = this.#opened?.app.keys.fingerprint()
+        if (key !== undefined && key !== namedKey) await this.#background.nameKey(position.epoch, key)
+        namedKey = key
         if (systemClock.monotonicMs() - trimmedAtMs > TRIM_INTERVAL_MS) {
           trimmedAtMs = systemClock.monotonicMs()
           await this.#background.trim()
-          if (this.#opened) await this.#background.nameKey(position.epoch, this.#opened.app.keys.fingerprint())
           await this.#snapshots.removeUnused()
         }
         if (this.#opened)

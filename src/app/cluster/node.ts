@@ -5,6 +5,7 @@
  */
 import { existsSync, mkdirSync, rmSync } from 'node:fs'
 import { join } from 'node:path'
+import { attempt } from '#platform/attempt.ts'
 import { lockDirectory } from '#platform/disk/lock.ts'
 import { isTransientError, toPublicReason } from '#platform/disk/storage-errors.ts'
 import { formatUuid, newUuid } from '#platform/ids.ts'
@@ -12,7 +13,7 @@ import type { Log } from '#platform/log/log.ts'
 import { Follower, TooFarBehindError } from '#platform/replication/follower.ts'
 import { type ClusterRow, type FailoverReason, type NodeReport, ReplicationLog } from '#platform/replication/log.ts'
 import { type Position, readPosition, writePosition } from '#platform/replication/position.ts'
-import { Postgres, PostgresUnreachableError } from '#platform/replication/postgres.ts'
+import { Postgres, PostgresRefusedError, PostgresUnreachableError } from '#platform/replication/postgres.ts'
 import { emptyWals } from '#platform/replication/recover.ts'
 import { FORMAT } from '#platform/replication/tables.ts'
 import { type Config, ConfigError } from '#platform/settings/config.ts'
@@ -74,6 +75,8 @@ class Node {
   #reportedAtMs = Number.NEGATIVE_INFINITY
   /** The key of the cluster, once this node was found to have it. */
   #ownKey = ''
+  /** The leader that the log named last. */
+  #followed = ''
   /** The last heartbeat or append of the leader, and when it was new. */
   #heartbeat = ''
   #aliveAtMs = systemClock.monotonicMs()
@@ -98,15 +101,21 @@ class Node {
         await sleepUntilAborted(systemClock, POLL_INTERVAL_MS, this.#ending)
       } catch (error) {
         if (error instanceof TooFarBehindError) await this.#startOver(error.message)
-        else if (error instanceof PostgresUnreachableError)
-          await this.#waitFor('it cannot reach PostgreSQL', error.message)
+        else if (error instanceof PostgresUnreachableError || this.#isMendable(error))
+          await this.#waitFor('it cannot work with PostgreSQL', error.message)
         // A full disk, for instance: what was not applied as a whole is applied again.
         else if (isTransientError(error)) await this.#waitFor('its disk or system failed', toPublicReason(error))
         else throw error
       }
     }
     await this.#follower?.save()
+    await this.#log.leave(this.#config.node).catch(() => undefined)
     return undefined
+  }
+
+  /** Whether an error of the settings or of PostgreSQL came up later: a node that has joined waits until it is mended. */
+  #isMendable(error: unknown): error is PostgresRefusedError {
+    return error instanceof PostgresRefusedError && readPosition(this.#config.dataDir) !== undefined
   }
 
   async close(): Promise<void> {
@@ -137,6 +146,7 @@ class Node {
   async #step(): Promise<Position | undefined> {
     const row = await this.#readCluster()
     this.#server.show(row, this.#follower)
+    this.#logLeader(row)
     const follower = this.#follower
     if (!follower) return this.#join(row)
     if (!this.#isSameLog) await follower.requireSameLog()
@@ -152,6 +162,13 @@ class Node {
     if (epoch === undefined) return undefined
     this.#logger.warn({ epoch, seq: follower.applied, from: row.leader, reason }, 'this node leads now')
     return follower.lead(epoch)
+  }
+
+  /** Says in the log whom this node follows, when that has changed, and after a problem. */
+  #logLeader({ leader, released, epoch }: ClusterRow): void {
+    const followed = released || !this.#follower ? '' : leader
+    if (followed !== '' && followed !== this.#followed) this.#logger.info({ leader, epoch }, 'this node follows')
+    this.#followed = followed
   }
 
   /** The row of the cluster, which this node can work with. */
@@ -191,13 +208,13 @@ class Node {
   }
 
   #requireKey({ keyFingerprint }: ClusterRow): void {
-    if (keyFingerprint === this.#ownKey || openKeyRing(this.#config, false).fingerprints().includes(keyFingerprint)) {
-      this.#ownKey = keyFingerprint
-      return
-    }
-    throw new ConfigError(
-      `The master key of this node is not that of its cluster (${keyFingerprint.slice(0, 12)}); copy master.key from the leader.`,
-    )
+    if (keyFingerprint === this.#ownKey) return
+    const ring = attempt(() => openKeyRing(this.#config, false))
+    if (!ring?.fingerprints().includes(keyFingerprint))
+      throw new ConfigError(
+        `The master key of this node is ${ring ? 'not that of its cluster' : 'missing or cannot be read'} (the cluster has ${keyFingerprint.slice(0, 12)}); copy master.key from the leader.`,
+      )
+    this.#ownKey = keyFingerprint
   }
 
   async #beginLog(): Promise<ClusterRow> {
@@ -300,6 +317,7 @@ class Node {
     const nowMs = systemClock.monotonicMs()
     // Nobody knows whether the leader was silent meanwhile.
     this.#heartbeat = ''
+    this.#followed = ''
     this.#isSameLog = false
     this.#server.showProblem(problem)
     if (nowMs - this.#loggedAtMs >= LOG_INTERVAL_MS) {

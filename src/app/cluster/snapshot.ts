@@ -102,7 +102,10 @@ export async function restoreSnapshot({
   }
   // The row may be gone if the snapshot is removed at this moment; then this starts over.
   const crc = newest.fromSeq === 0 ? 0 : await log.readChecksum(newest.fromSeq)
-  if (crc === undefined) return undefined
+  if (crc === undefined) {
+    await snapshots.remove(newest.id)
+    return undefined
+  }
   const position = { ...empty, seq: newest.fromSeq, crc }
   writePosition(dataDir, position)
   return position

@@ -31,7 +31,7 @@ export class StandbyServer {
 
   show(row: ClusterRow, follower: Follower | undefined): void {
     const leader = row.released || row.leader === '' ? 'no node leads' : `${row.leader} leads`
-    this.#reason = follower ? leader : `${leader}, and this node still copies its data`
+    this.#reason = follower ? leader : `${leader}, and this node does not have all data yet`
   }
 
   /** For the metrics. */

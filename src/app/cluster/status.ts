@@ -98,7 +98,8 @@ export async function describePostgres(sql: SQL): Promise<ClusterStatus['postgre
   }
 }
 
-function findPostgresProblem({ commit, names, fsync, full_page_writes, replicas }: PostgresRow): string | null {
+function findPostgresProblem(row: PostgresRow): string | null {
+  const { commit, names, fsync, full_page_writes, replicas, synchronous, hidden } = row
   if (fsync === 'off') return 'fsync is off: a power cut destroys the log. Set fsync = on.'
   if (full_page_writes === 'off')
     return 'full_page_writes is off: a power cut can damage the log. Set full_page_writes = on.'
@@ -107,6 +108,8 @@ function findPostgresProblem({ commit, names, fsync, full_page_writes, replicas 
   // With names set, each commit waits for a standby, whether or not this role may see it.
   if (names === '' && replicas > 0)
     return 'No standby of PostgreSQL is synchronous: its failover loses the last commits. Set synchronous_standby_names.'
+  if (names !== '' && synchronous + hidden === 0)
+    return 'The synchronous standby of PostgreSQL is away: every commit waits, and no mail is accepted. Start it, or set synchronous_standby_names to nothing meanwhile.'
   return null
 }
 

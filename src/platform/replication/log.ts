@@ -60,7 +60,7 @@ export type FailoverReason = 'silence' | 'stop' | 'step_down'
 
 /** A node that was not seen for so long no longer keeps rows of the log. */
 const KEPT_FOR = '24 hours'
-const KNOWN_FOR = '7 days'
+const KNOWN_FOR = '1 day'
 /** When the log is so large, a node keeps rows only if it was seen, and had all rows, within the second time. */
 const LARGE_LOG_BYTES = 4 * GiB
 const KEPT_IF_LARGE_MS = hours(1)
@@ -228,6 +228,13 @@ export class ReplicationLog {
       'UPDATE tassis_cluster SET key_fingerprint = $2 WHERE epoch = $1 AND key_fingerprint <> $2',
       [epoch, fingerprint],
     )
+  }
+
+  /** Says that a standby has stopped in order, so that nobody counts on it. */
+  async leave(name: string): Promise<void> {
+    await this.postgres.query("UPDATE tassis_nodes SET seen_at = seen_at - interval '15 seconds' WHERE name = $1", [
+      name,
+    ])
   }
 
   /**

@@ -12,6 +12,9 @@ import { type PostgresHost, parsePostgresUrl, usesTls } from './postgres-url.ts'
 /** PostgreSQL did not answer, or could not do it now. */
 export class PostgresUnreachableError extends Error {}
 
+/** PostgreSQL refuses what it is asked: a password, a database or a right is wrong. */
+export class PostgresRefusedError extends ConfigError {}
+
 const CONNECT_SECONDS = 2
 const ANSWER_MS = seconds(4)
 const GRACE_MS = 100
@@ -26,7 +29,7 @@ const TIMELINE =
   'SELECT CASE WHEN NOT pg_is_in_recovery() THEN substr(pg_walfile_name(pg_current_wal_lsn()), 1, 8) END AS timeline'
 
 /** SQLSTATE classes and codes that only an operator can mend. */
-const PERMANENT = /^(?:28|3D|3F|42|22|23)/
+const PERMANENT = /^(?:28|3D|3F|42)/
 /** What to do about an error, by its SQLSTATE. */
 const HINTS: readonly (readonly [RegExp, string])[] = [
   [/^28/, 'correct user, password and pg_hba.conf'],
@@ -131,7 +134,7 @@ export class Postgres {
     const [, hint] = HINTS.find(([pattern]) => pattern.test(state)) ?? []
     const sentence = `PostgreSQL at ${this.host}: ${text}${hint === undefined ? '' : `; ${hint}`}`
     return PERMANENT.test(state)
-      ? new ConfigError(`${sentence}.`)
+      ? new PostgresRefusedError(`${sentence}.`)
       : new PostgresUnreachableError(sentence, { cause: error })
   }
 }

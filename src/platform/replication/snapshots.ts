@@ -82,6 +82,11 @@ export class Snapshots {
     return { path: row.path, bytes: Bun.zstdDecompressSync(row.data), isLast: row.last }
   }
 
+  /** Removes a snapshot that cannot be used. */
+  async remove(id: number): Promise<void> {
+    await this.#postgres.query('DELETE FROM tassis_snapshots WHERE id = $1', [id], PART_LIMIT_MS)
+  }
+
   /** Removes snapshots that no node copies any more, and those that a former leader did not finish. */
   async removeUnused(): Promise<void> {
     await this.#postgres.query(

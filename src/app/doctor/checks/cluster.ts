@@ -74,7 +74,7 @@ export function listProblems({ leader, nodes, postgres }: ClusterStatus): NewFin
   }
   for (const { name, role, state, seen_at: at } of nodes)
     if (state === 'lost' && role === 'standby') {
-      const fix = 'Start it; one that never comes back is forgotten after a week.'
+      const fix = 'Start it; one that never comes back is forgotten after a day.'
       problems.push(warning(`The node ${name} was last seen at ${at}.`, fix, name))
     }
   return problems
