@@ -3,12 +3,12 @@
  * Speaks to PostgreSQL alone, so it works on each node, whether a service runs there or not.
  */
 import type { ClusterNode, ClusterStatus } from '#platform/replication/cluster-status.ts'
-import { ReplicationLog } from '#platform/replication/log.ts'
+import type { ReplicationLog } from '#platform/replication/log.ts'
 import type { Config } from '#platform/settings/config.ts'
 import { systemClock } from '#platform/time/clock.ts'
 import { seconds } from '#platform/units.ts'
 import { findStepDownObstacle, readClusterStatus } from '../cluster/status.ts'
-import { listProblems } from '../doctor/checks/cluster.ts'
+import { listProblems, loadLog } from '../doctor/checks/cluster.ts'
 import { loadConfig } from '../settings.ts'
 import type { Command } from './command.ts'
 import { CommandError } from './errors.ts'
@@ -47,8 +47,7 @@ export function addClusterCommands(program: Command): void {
 
 async function withLog<T>({ replicate }: Config, use: (log: ReplicationLog) => Promise<T>): Promise<T> {
   if (replicate === '') throw new CommandError(ALONE, 'no_cluster')
-  // Loaded on demand, as only a cluster needs it.
-  const { Postgres, PostgresUnreachableError } = await import('#platform/replication/postgres.ts')
+  const [{ Postgres, PostgresUnreachableError }, { ReplicationLog }] = await loadLog()
   const log = new ReplicationLog(new Postgres(replicate))
   try {
     if (await log.hasTables()) return await use(log)

@@ -1,7 +1,6 @@
 /** @module Checks of a cluster: its nodes, the key of this one, and what PostgreSQL does to keep commits. */
 import { attempt } from '#platform/attempt.ts'
 import type { ClusterStatus } from '#platform/replication/cluster-status.ts'
-import { ReplicationLog } from '#platform/replication/log.ts'
 import { ConfigError } from '#platform/settings/config.ts'
 import { findMissingKeys, readKeyText } from '../../backup/key.ts'
 import { readClusterStatus } from '../../cluster/status.ts'
@@ -18,7 +17,7 @@ import {
 
 export async function checkCluster({ config }: DoctorContext): Promise<Found> {
   if (config.replicate === '') return skipped('Not checked: this service runs alone.')
-  const { Postgres, PostgresUnreachableError } = await import('#platform/replication/postgres.ts')
+  const [{ Postgres, PostgresUnreachableError }, { ReplicationLog }] = await loadLog()
   const postgres = new Postgres(config.replicate)
   try {
     const status = await postgres.use(readClusterStatus)
@@ -53,6 +52,10 @@ export async function checkCluster({ config }: DoctorContext): Promise<Found> {
     await postgres.close()
   }
 }
+
+/** Only a cluster needs them. */
+export const loadLog = () =>
+  Promise.all([import('#platform/replication/postgres.ts'), import('#platform/replication/log.ts')])
 
 /** What asks for something, the worst first; of a node its name is the subject. */
 export function listProblems({ leader, nodes, postgres }: ClusterStatus): NewFinding[] {
