@@ -15,6 +15,8 @@ export interface ClusterRow {
   readonly epoch: number
   readonly seq: number
   readonly leader: string
+  /** Whether it shall stop leading. */
+  readonly stepDown: boolean
 }
 
 export interface NodeRow {
@@ -86,7 +88,7 @@ export class TestCluster {
   /** Resolves with what PostgreSQL says; undefined when no node has been there yet. */
   async readRow(): Promise<ClusterRow | undefined> {
     const [row] = await this.postgres
-      .query('SELECT epoch::int, seq::int, leader FROM tassis_cluster')
+      .query('SELECT epoch::int, seq::int, leader, step_down AS "stepDown" FROM tassis_cluster')
       .catch(() => [undefined])
     return row as ClusterRow | undefined
   }

@@ -158,12 +158,16 @@ export const ROUNDS: Readonly<Record<Kind, (context: RoundContext, leader: Clust
     const others = cluster.nodes.filter((node) => node !== leader)
     const to = random.chance(0.5) ? pick(random, others) : undefined
     disturbed(leader)
-    const asker = pick(random, cluster.nodes)
-    const since = performance.now()
-    const [{ code, output }, outageMs] = await Promise.all([
-      asker.run('cluster', 'step-down', ...(to ? ['--to', to.name] : [])),
-      firstAccepted(since, new Set([leader])),
-    ])
+    const epoch = (await cluster.readRow())?.epoch
+    const asked = pick(random, cluster.nodes).run('cluster', 'step-down', ...(to ? ['--to', to.name] : []))
+    // The start of the command is not measured.
+    const isAsked = async () => {
+      const row = await cluster.readRow()
+      return row !== undefined && (row.stepDown || row.epoch !== epoch)
+    }
+    await Promise.race([waitFor(isAsked, COPYING_WITHIN_MS, 'nobody was asked to step down'), asked])
+    const outageMs = await firstAccepted(performance.now(), new Set([leader]))
+    const { code, output } = await asked
     if (code !== 0) problem(`step-down ended with ${code}: ${output}`)
     const next = await cluster.waitForLeader()
     if (to && next !== to) problem(`${next.name} leads after a step-down to ${to.name}`)
