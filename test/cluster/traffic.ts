@@ -128,7 +128,7 @@ async function submit(session: RawSmtp, id: string, isKeyed: boolean): Promise<s
 
 /** Makes a list and sends it a broadcast, each request until it is accepted. */
 async function sendBroadcast(cluster: TestCluster, random: Random, ledger: Ledger, prefix: string): Promise<void> {
-  const call = async (path: string, body: object, key?: string): Promise<{ data: { id: string } }> => {
+  const call = async (path: string, body: object | (() => object), key?: string): Promise<{ data: { id: string } }> => {
     for (;;) {
       try {
         const answer = await fetch(cluster.url + path, {
@@ -138,7 +138,7 @@ async function sendBroadcast(cluster: TestCluster, random: Random, ledger: Ledge
             'content-type': 'application/json',
             ...(key !== undefined && { 'idempotency-key': key }),
           },
-          body: JSON.stringify(body),
+          body: JSON.stringify(typeof body === 'function' ? body() : body),
         })
         const parsed = (await answer.json()) as { data: { id: string } }
         if (answer.ok) return parsed
@@ -150,7 +150,8 @@ async function sendBroadcast(cluster: TestCluster, random: Random, ledger: Ledge
     }
   }
   await Bun.sleep(random.between(0, 2000))
-  const list = await call('/v1/contact-lists', { name: prefix })
+  // A request without an answer may have made a list.
+  const list = await call('/v1/contact-lists', () => ({ name: `${prefix} ${crypto.randomUUID()}` }))
   const names = Array.from({ length: CONTACTS_PER_BROADCAST }, (_, n) => `${prefix}c${n}`)
   const contacts = names.map((name) => ({ email: `${name}@${RECEIVER_DOMAIN}`, metadata: { n: name } }))
   await call(`/v1/contact-lists/${list.data.id}/contacts`, { contacts, confirmed: true })
