@@ -39,7 +39,7 @@ const READ = `
       SELECT coalesce(json_agg(json_build_object(
         'name', name,
         'role', CASE WHEN leads THEN 'leader' ELSE 'standby' END,
-        'state', CASE WHEN lost THEN 'lost' ELSE state END,
+        'state', CASE WHEN lost THEN 'lost' WHEN leads AND state = 'following' THEN 'leading' ELSE state END,
         'version', version,
         'hostname', hostname,
         'outbound_ips', outbound_ips,
