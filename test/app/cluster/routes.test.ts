@@ -34,6 +34,7 @@ const stepDown = async (body: unknown) => {
 
 // Proves: operator-80
 test('a service that runs alone has no cluster, and nobody to step down for', async () => {
+  Object.assign(service.app, { cluster: undefined })
   expect(await read()).toMatchObject({ status: 200, body: { data: null } })
   expect(await stepDown({})).toEqual([409, 'no_cluster'])
 })
