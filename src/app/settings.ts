@@ -539,15 +539,7 @@ export function loadConfig(environment?: Record<string, string | undefined>): Lo
   const loaded = readSettings(SETTING_GROUPS, environment)
   requireRelayUrl(loaded.config)
   requireWayToSignIn(loaded.config)
-  requireCluster(loaded.config)
   return loaded
-}
-
-function requireCluster({ replicate, node }: Config): void {
-  if (replicate !== '' || node === localHostName()) return
-  throw new ConfigError(
-    'TASSIS_NODE is set but TASSIS_REPLICATE is not, so this would be a service of its own beside the cluster; set it to the URL of its PostgreSQL.',
-  )
 }
 
 function requireRelayUrl({ delivery, relayUrl }: Config): void {

@@ -55,9 +55,18 @@ interface Case {
 }
 
 /** Commands that exit with 1, because they have found a problem. */
-const FINDS_PROBLEM = ['domains verify', 'providers resume', 'doctor']
+const FINDS_PROBLEM = ['cluster step-down', 'domains verify', 'providers resume', 'doctor']
 /** Commands that also run without data. */
-const NEEDS_NO_DATA = ['accounts create', 'restore', 'config', 'health', 'doctor', 'bench']
+const NEEDS_NO_DATA = [
+  'accounts create',
+  'cluster',
+  'cluster step-down',
+  'restore',
+  'config',
+  'health',
+  'doctor',
+  'bench',
+]
 
 /** What it prints, name and arguments of each command, in the order in which they run; after `!` how one fails. */
 const createTable = (ids: Ids, stub: string): string => `
@@ -112,6 +121,8 @@ list  dead-letters retry : ${ids.letter} ! 1 999999
 one   fence ! 2 --limit x
 list  providers
 error providers resume : gmail
+one   cluster
+error cluster step-down
 list  operations list ! 1 --account none
 one   operations show : ${ids.operation} ! 1 ${UNKNOWN}
 one   operations pause : ${ids.operation} ! 1 ${UNKNOWN}

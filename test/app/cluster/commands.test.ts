@@ -42,6 +42,9 @@ describe.skipIf(!isPostgresAvailable())('with PostgreSQL', () => {
   const readRequest = async () => (await sql`SELECT step_down, wanted FROM tassis_cluster`)[0]
 
   test('a database without tables has no cluster yet', async () => {
+    await sql.unsafe(
+      'DROP TABLE IF EXISTS tassis_snapshot_parts, tassis_snapshots, tassis_nodes, tassis_log, tassis_cluster',
+    )
     const { exitCode, stderr } = await run()
     expect([exitCode, stderr]).toEqual([1, expect.stringContaining('has no cluster yet')])
   })

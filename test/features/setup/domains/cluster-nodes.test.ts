@@ -16,7 +16,7 @@ const B = toNode('b', 'mail2.tassis.test', '192.0.2.9')
 
 /** A service that leads a cluster as the node a. */
 async function startLeader(...nodes: ReturnType<typeof toNode>[]): Promise<DomainTest> {
-  const t = await startDomainTest({ TASSIS_NODE: 'a' })
+  const t = await startDomainTest({ TASSIS_NODE: 'a', TASSIS_REPLICATE: 'postgres://tassis@127.0.0.1/tassis' })
   Object.assign(t.app, { cluster: { nodes: () => nodes } })
   return t
 }
