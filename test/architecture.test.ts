@@ -82,7 +82,7 @@ const MAX_LINES: Readonly<Record<string, number>> = {
   protocols: 9360,
   client: 1150,
   src: 150400,
-  test: 131900,
+  test: 132000,
 }
 
 /** Programs, not modules: a process or a Worker starts with such a file, so importing it may start something. */
