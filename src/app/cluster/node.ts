@@ -101,8 +101,9 @@ class Node {
         await sleepUntilAborted(systemClock, POLL_INTERVAL_MS, this.#ending)
       } catch (error) {
         if (error instanceof TooFarBehindError) await this.#startOver(error.message)
-        else if (error instanceof PostgresUnreachableError || this.#isMendable(error))
-          await this.#waitFor('it cannot work with PostgreSQL', error.message)
+        else if (error instanceof PostgresUnreachableError)
+          await this.#waitFor('it cannot reach PostgreSQL', error.message)
+        else if (this.#isMendable(error)) await this.#waitFor('PostgreSQL refuses it', error.message)
         // A full disk, for instance: what was not applied as a whole is applied again.
         else if (isTransientError(error)) await this.#waitFor('its disk or system failed', toPublicReason(error))
         else throw error

@@ -178,7 +178,7 @@ describe.skipIf(!hasPostgres)('a log and a data directory', () => {
   }
 
   test.each<[string, () => Promise<Site>, string]>([
-    ['no master key', () => createSite('c', database.url), 'master.key is missing'],
+    ['no master key', () => createSite('c', database.url), 'copy master.key from the leader'],
     [
       'another master key',
       async () => {
