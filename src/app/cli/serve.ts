@@ -60,8 +60,8 @@ export function findSetupLink({ opened: { app }, url }: Service): Promise<string
 
 /**
  * Runs the service and resolves when it has stopped. The first signal stops it: no new work starts, and deliveries in
- * flight have 60 s to end. The second signal ends the process immediately with exit code 1; the next start settles
- * the interrupted deliveries.
+ * flight have 60 s to end. The second signal ends the process immediately, with exit code 1 or, in a cluster, by a kill;
+ * the next start settles the interrupted deliveries.
  * @param onStarted called once when the service has started
  */
 export async function runService(

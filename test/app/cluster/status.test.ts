@@ -98,6 +98,13 @@ describe.skipIf(!isPostgresAvailable())('with PostgreSQL', () => {
     await eventually(async () => (await describePostgres(sql)).problem === null)
   })
 
+  test('a synchronous standby that is away is a problem, since every commit waits for it', async () => {
+    await postgres.configure({ synchronous_standby_names: "'*'" })
+    await eventually(async () => (await describePostgres(sql)).problem?.startsWith('The synchronous standby'))
+    await postgres.configure({ synchronous_standby_names: "''" })
+    await eventually(async () => (await describePostgres(sql)).problem === null)
+  })
+
   test('an asynchronous standby is a problem, a synchronous one is not, and who may not see how many is told so', async () => {
     await using _ = await startPostgresStandby(postgres, { isSynchronous: false })
     expect((await describePostgres(sql)).problem).toStartWith('No standby of PostgreSQL is synchronous')
