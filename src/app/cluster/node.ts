@@ -7,7 +7,7 @@ import { existsSync, mkdirSync, rmSync } from 'node:fs'
 import { join } from 'node:path'
 import { attempt } from '#platform/attempt.ts'
 import { lockDirectory } from '#platform/disk/lock.ts'
-import { isTransientError, toPublicReason } from '#platform/disk/storage-errors.ts'
+import { isLocked, isTransientError, toPublicReason } from '#platform/disk/storage-errors.ts'
 import { formatUuid, newUuid } from '#platform/ids.ts'
 import type { Log } from '#platform/log/log.ts'
 import { Follower, TooFarBehindError } from '#platform/replication/follower.ts'
@@ -104,6 +104,7 @@ class Node {
         else if (error instanceof PostgresUnreachableError)
           await this.#waitFor('it cannot reach PostgreSQL', error.message)
         else if (this.#isMendable(error)) await this.#waitFor('PostgreSQL refuses it', error.message)
+        else if (isLocked(error)) await this.#waitFor('another process reads its databases', toPublicReason(error))
         // A full disk, for instance: what was not applied as a whole is applied again.
         else if (isTransientError(error)) await this.#waitFor('its disk or system failed', toPublicReason(error))
         else throw error

@@ -9,8 +9,8 @@ import { join } from 'node:path'
 import type { SQL } from 'bun'
 import { findFreePort } from '#test/support/free-port.ts'
 import { findPostgres, isPostgresAvailable, type Postgres, postgresUrl, startPostgres } from '#test/support/postgres.ts'
-import { createClient, runTassis, runTassisProcess, setUpAccount } from '../process.ts'
-import { createDatabase, createSite, type Site, startNode } from './nodes.ts'
+import { createClient, runTassis, runTassisProcess } from '../process.ts'
+import { createDatabase, createSite, type Site, setUpSite, startNode } from './nodes.ts'
 
 // Nodes run as separate processes on a machine that may be busy.
 setDefaultTimeout(300_000)
@@ -95,7 +95,7 @@ describe.skipIf(!hasPostgres)('a node of a cluster that leads', () => {
   test('answers 503 while PostgreSQL is down, loses nothing, and goes on by itself in the same process', async () => {
     await using own = await startPostgres()
     using site = await createSite('a', own.url)
-    const { key } = await setUpAccount({ ...site.settings, TASSIS_REPLICATE: '' }, { verified: true })
+    const { key } = await setUpSite(site)
     await using node = startNode(site)
     await node.isReady()
     const client = createClient(site.url, key)
@@ -146,7 +146,7 @@ describe.skipIf(!hasPostgres)('a log and a data directory', () => {
     database = await createDatabase(server)
     query = database.query
     a = await createSite('a', database.url)
-    key = (await setUpAccount({ ...a.settings, TASSIS_REPLICATE: '' }, { verified: true })).key
+    key = (await setUpSite(a)).key
     b = await createSite('b', database.url, a)
     await using leader = startNode(a)
     await leader.isReady()
@@ -174,7 +174,7 @@ describe.skipIf(!hasPostgres)('a log and a data directory', () => {
   /** A node with data of its own, which belongs to no cluster. */
   async function createOther(keyOf?: Site): Promise<Site> {
     const site = await createSite('c', database.url, keyOf)
-    await setUpAccount({ ...site.settings, TASSIS_REPLICATE: '' })
+    await setUpSite(site)
     return site
   }
 

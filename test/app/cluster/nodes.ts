@@ -1,10 +1,11 @@
 /** @module Nodes of a cluster as processes, each with a data directory of its own. */
-import { copyFileSync, existsSync } from 'node:fs'
+import { copyFileSync, existsSync, readdirSync, readlinkSync } from 'node:fs'
 import { join } from 'node:path'
 import { SQL } from 'bun'
+import { attempt } from '#platform/attempt.ts'
 import { findFreePort } from '#test/support/free-port.ts'
 import type { Postgres } from '#test/support/postgres.ts'
-import { createDataFolder, type DataFolder, MAIN, type Settings } from '../process.ts'
+import { createDataFolder, type DataFolder, MAIN, type Settings, setUpAccount } from '../process.ts'
 
 /** What a data directory needs to be that of a node. */
 export interface Site extends Disposable {
@@ -34,6 +35,20 @@ export async function createSite(name: string, replicate: string, keyOf?: Site):
     [Symbol.dispose]: () => folder[Symbol.dispose](),
   }
 }
+
+/** Makes the directory, as a service of its own, that of an account; then closes it. */
+export async function setUpSite({ path, settings }: Site): Promise<{ key: string }> {
+  const account = await setUpAccount({ ...settings, TASSIS_REPLICATE: '' }, { verified: true })
+  // SQLite keeps a database open until its last statement is collected as garbage, and a node waits for that.
+  while (isOpen(path)) {
+    Bun.gc(true)
+    await Bun.sleep(1)
+  }
+  return account
+}
+
+const isOpen = (folder: string): boolean =>
+  readdirSync('/proc/self/fd').some((fd) => attempt(() => readlinkSync(`/proc/self/fd/${fd}`))?.startsWith(folder))
 
 export interface Node extends AsyncDisposable {
   readonly site: Site
