@@ -26,7 +26,7 @@ import {
   toBounceType,
 } from '../protocol.ts'
 import { holdWithoutContent } from './held-mail.ts'
-import { decideReply, decideResult } from './replies.ts'
+import { decideReply } from './replies.ts'
 import { MAX_REPLY_LENGTH } from './reply-rules.ts'
 
 export interface AttemptState {
@@ -98,16 +98,14 @@ export function toVerdict(result: AttemptResult, provider?: string): Verdict {
         : { ...facts, kind: 'bounced', bounceType: toBounceType(category), isAddressDead: action === 'suppress' }
     }
     case 'unreachable': {
-      const decision = decideResult(result, provider)
-      return {
-        kind: 'deferred',
-        category: decision?.category ?? (result.tlsDemanded ? 'tls_failure' : 'connection_failure'),
-        rule: decision?.rule ?? (result.tlsDemanded ? 'tls-demanded' : 'connection-failed'),
-        alert: decision?.alert ?? false,
-        reason:
-          result.tlsDemand === undefined ? result.failure.message : `${result.tlsDemand}: ${result.failure.message}`,
-        reply: result.reply?.text,
-      }
+      const { tlsDemanded, tlsDemand, failure, reply } = result
+      const { category, rule, alert } = tlsDemanded
+        ? { category: 'tls_failure' as const, rule: 'tls-demanded', alert: false }
+        : reply
+          ? decideReply(reply, 'session', provider)
+          : { category: 'connection_failure' as const, rule: 'connection-failed', alert: false }
+      const reason = tlsDemand === undefined ? failure.message : `${tlsDemand}: ${failure.message}`
+      return { kind: 'deferred', category, rule, alert, reason, reply: reply?.text }
     }
     case 'lost':
       return {

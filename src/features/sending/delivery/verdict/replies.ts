@@ -157,14 +157,6 @@ export function decideReply(given: SmtpReply, phase: rules.Phase, provider: stri
   }
 }
 
-/** The same for an attempt that a rejection ended, also one in the greeting or after EHLO; undefined without one. */
-export function decideResult(result: AttemptResult, provider: string | undefined): ReplyDecision | undefined {
-  if (result.kind === 'refused') return decideReply(result.reply, result.phase, provider)
-  return result.kind === 'unreachable' && result.reply && !result.tlsDemanded
-    ? decideReply(result.reply, 'session', provider)
-    : undefined
-}
-
 /** The action of a rule, unless it goes too far for this reply. */
 function chooseAction(
   rule: rules.ReplyRule,
