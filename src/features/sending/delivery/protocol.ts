@@ -247,25 +247,23 @@ export class Outbox<T> {
   }
 }
 
-const BOUNCE_CATEGORIES = [
-  'invalid_recipient',
-  'mailbox_full',
-  'inactive_mailbox',
-  'spam_content',
-  'policy',
-  'authentication',
-  'reputation',
-  'rate_limited',
-  'message_too_large',
-  'dns_failure',
-  'connection_failure',
-  'tls_failure',
-  'protocol_error',
-  'relay_denied',
-  'expired',
-  'unknown',
-] as const
-export type BounceCategory = (typeof BOUNCE_CATEGORIES)[number]
+export type BounceCategory =
+  | 'invalid_recipient'
+  | 'mailbox_full'
+  | 'inactive_mailbox'
+  | 'spam_content'
+  | 'policy'
+  | 'authentication'
+  | 'reputation'
+  | 'rate_limited'
+  | 'message_too_large'
+  | 'dns_failure'
+  | 'connection_failure'
+  | 'tls_failure'
+  | 'protocol_error'
+  | 'relay_denied'
+  | 'expired'
+  | 'unknown'
 
 /** Categories that describe the recipient; they can occur only after RCPT. */
 const RECIPIENT_CATEGORIES: ReadonlySet<BounceCategory> = new Set([

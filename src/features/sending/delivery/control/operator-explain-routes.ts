@@ -149,7 +149,7 @@ async function readWaits(
     if (lane === null || !waiting.includes(recipient)) return undefined
     const stop = findStop(db, lane, email.id, providerHolds.get(lane))
     if (stop) return hold(toSentence(stop.reason.replace(/^restored: /, '')))
-    if (block !== undefined) return { ...hold(withStop(block)), advice: adviseOnAccount(formatUuid(email.accountUuid)) }
+    if (block !== undefined) return { ...hold(block), advice: adviseOnAccount(formatUuid(email.accountUuid)) }
     const delay = findDelay(app, scheduler, recipient, lane)
     const redirect = describeRedirect(db, lane)
     return delay || redirect === undefined || !isFaultOfRoute(findNewestAttempt(recipient.id)?.data ?? {})
@@ -163,8 +163,6 @@ function toSentence(reason: string): string {
   if (isHoldReason(reason)) return `It is ${reason}.`
   return `It ${/^(?:is|waits) /.test(reason) ? reason : `waits: ${reason}`}.`
 }
-
-const withStop = (text: string): string => (/[.!?]$/.test(text) ? text : `${text}.`)
 
 const adviseOnAccount = (id: string): string =>
   `\`tassis accounts show ${id}\` says more, \`tassis accounts resume ${id}\` ends a pause.`

@@ -34,7 +34,6 @@ export interface PreparedJob {
 
 /** The job of a broadcast email, to be rendered first; `render` rejects like that of `createBroadcastRenderer`. */
 export interface UnrenderedJob {
-  readonly accountId: number
   render(): Promise<PreparedJob>
 }
 
@@ -82,7 +81,7 @@ export class JobBuilder {
       },
     }
     if (email.broadcastId === null) return prepared
-    return { accountId: email.accountId, render: () => applyRendered(prepared, this.#render(emailId, 'bulk')) }
+    return { render: () => applyRendered(prepared, this.#render(emailId, 'bulk')) }
   }
 
   #getDomain(id: number): SigningDomain {

@@ -281,9 +281,4 @@ export class Traffic {
     }
     return sum
   }
-
-  /** Whether nothing was counted in the last `windowMs`. */
-  isQuiet(windowMs: number, now: Millis): boolean {
-    return this.sum(windowMs, now).attempted === 0
-  }
 }

@@ -156,8 +156,8 @@ export class Pairs {
     this.#nextSweepAtMs = at.monotonicMs + RETENTION_MS
     for (const [key, pair] of this.#pairs) {
       const hasEnded = (pair.state.suspension?.until ?? 0) + STATE_RETENTION_MS <= at.now
-      if (!pair.slots.isIdle || !pair.traffic.isQuiet(pair.isNormal ? RETENTION_MS : STATE_RETENTION_MS, at.now))
-        continue
+      const quietMs = pair.isNormal ? RETENTION_MS : STATE_RETENTION_MS
+      if (!pair.slots.isIdle || pair.traffic.sum(quietMs, at.now).attempted > 0) continue
       if (pair.isNormal ? pair.provider.isNamed : !hasEnded) continue
       this.#forget(key, pair, at)
     }

@@ -58,10 +58,6 @@ export class Lanes {
     return this.#lanes.get(name)
   }
 
-  all(): Lane[] {
-    return [...this.#lanes.values()]
-  }
-
   /**
    * Records that a lane has mail due at a time.
    * @param options.isRetryAsked whether an operator asks for an attempt now
