@@ -15,24 +15,6 @@ import { seconds } from '#platform/units.ts'
 import type { Route } from '../protocol.ts'
 import embedded from './providers.toml' with { type: 'text' }
 
-/** The limits of a provider, for each of our outgoing addresses. */
-export interface ProviderPolicy {
-  readonly name: string
-  /** Suffixes of the names of the MX hosts, in lower case. */
-  readonly mx: readonly string[]
-  readonly connections: number
-  readonly messagesPerConnection: number
-  readonly connectionAgeMs: number
-  readonly idleMs: number
-  /** Messages in any second, and in any minute; 0: no limit. */
-  readonly perSecond: number
-  readonly perMinute: number
-  readonly tls: 'opportunistic' | 'required'
-  readonly route: 'direct' | 'smarthost'
-  /** Where the figures are published, or that they are a conservative default. */
-  readonly source: string
-}
-
 /** The entry for every site that belongs to no other. */
 const DEFAULT_PROVIDER = 'default'
 /** The entries for the servers at TASSIS_RELAY_URL and at TASSIS_OVERFLOW_URL. */
@@ -128,17 +110,23 @@ function requireDistinctSuffixes(path: string, entries: Entries): void {
     }
 }
 
-const toPolicy = (name: string, entry: Entry): ProviderPolicy => ({
+/** The limits of a provider, for each of our outgoing addresses. */
+export type ProviderPolicy = Readonly<ReturnType<typeof toPolicy>>
+
+const toPolicy = (name: string, entry: Entry) => ({
   name,
+  /** Suffixes of the names of the MX hosts. */
   mx: entry.mx.map((suffix) => suffix.toLowerCase()),
   connections: entry.connections,
   messagesPerConnection: entry.messages_per_connection,
   connectionAgeMs: seconds(entry.connection_age_seconds),
   idleMs: seconds(entry.idle_seconds),
+  /** Messages in any second, and in any minute; 0: no limit. */
   perSecond: entry.per_second,
   perMinute: entry.per_minute,
   tls: entry.tls,
   route: entry.route,
+  /** Where the figures are published, or that they are a conservative default. */
   source: entry.source,
 })
 
