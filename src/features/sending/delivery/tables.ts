@@ -56,7 +56,9 @@ export const warmUps = sqliteTable(
     budget: integer('budget'),
     tried: integer('tried').notNull(),
     accepted: integer('accepted').notNull(),
+    /** Deferred messages. */
     failed: integer('failed').notNull(),
+    /** Whether the provider suspended the pair on this day. */
     isBlocked: integer('is_blocked').notNull(),
   },
   (t) => [primaryKey({ columns: [t.provider, t.source] })],

@@ -9,6 +9,7 @@ import type { Tx } from '#platform/db/commit.ts'
 import { prepareStatements } from '#platform/db/open.ts'
 import type { Millis } from '#platform/time/clock.ts'
 import { days, hours, minutes } from '#platform/units.ts'
+import type { warmUps } from '../tables.ts'
 
 /** Of a limit, what may be taken at once after a pause; the rest flows in evenly, so that any window keeps the limit. */
 const BURST_FRACTION = 0.1
@@ -97,16 +98,7 @@ const DEFAULT_END_BUDGET = 50_000
 const STORED_FRACTION = 1 / 50
 
 /** What a restart must not lose. */
-export interface WarmUpState {
-  /** Days since 1970. */
-  readonly day: number
-  /** Messages of the day; null: the warm-up has ended. */
-  readonly budget: number | null
-  readonly tried: number
-  readonly accepted: number
-  /** Deferred messages. */
-  readonly failed: number
-  /** Whether the provider suspended the pair on this day. */
+export type WarmUpState = Readonly<Omit<typeof warmUps.$inferSelect, 'provider' | 'source' | 'isBlocked'>> & {
   readonly isBlocked: boolean
 }
 
@@ -199,9 +191,9 @@ const sql = prepareStatements((db) => ({
     `SELECT day, budget, tried, accepted, failed, is_blocked AS isBlocked FROM warm_ups
      WHERE provider = ? AND source = ?`,
   ),
-  save: db.prepare(
+  save: db.prepare<unknown, [typeof warmUps.$inferSelect]>(
     `INSERT OR REPLACE INTO warm_ups (provider, source, day, budget, tried, accepted, failed, is_blocked)
-     VALUES (?, ?, ?, ?, ?, ?, ?, ?)`,
+     VALUES ($provider, $source, $day, $budget, $tried, $accepted, $failed, $isBlocked)`,
   ),
 }))
 
@@ -214,8 +206,7 @@ export function findWarmUp({ db }: Pick<App, 'db'>, provider: string, source: st
 }
 
 export function saveWarmUp(tx: Tx, provider: string, source: string, state: WarmUpState): void {
-  const { day, budget, tried, accepted, failed, isBlocked } = state
-  sql(tx.db).save.run(provider, source, day, budget, tried, accepted, failed, isBlocked ? 1 : 0)
+  sql(tx.db).save.run({ provider, source, ...state, isBlocked: state.isBlocked ? 1 : 0 })
 }
 
 /** Whether an address needs no warm-up: mail had left from it when it was configured. `undefined` until `recordSources` has run. */

@@ -7,6 +7,7 @@ import { prepareStatements } from '#platform/db/open.ts'
 import { wakeAt } from '#platform/queue/due-loop.ts'
 import type { Clock, Millis, Timer } from '#platform/time/clock.ts'
 import { hours } from '#platform/units.ts'
+import type { providerPairs } from '../tables.ts'
 import { findWarmUp, isEstablished, saveWarmUp, type TrafficOutcome, WarmUp } from './limits.ts'
 import { type Instant, keyOfPair, Pair, type PairState } from './pair.ts'
 import { type Provider, ProviderRegistry } from './registry.ts'
@@ -177,17 +178,9 @@ export class Pairs {
   }
 }
 
-interface PairRow {
-  readonly provider: string
-  readonly source: string
-  readonly factor: number
-  readonly learnedPerMinute: number | null
-  readonly rule: string | null
-  readonly reason: string | null
-  readonly since: number | null
-  readonly until: number | null
-  readonly durationMs: number
-  readonly failures: number
+type PairRow = Readonly<Omit<typeof providerPairs.$inferSelect, 'suspendedAt' | 'suspendedUntil'>> & {
+  readonly since: Millis | null
+  readonly until: Millis | null
 }
 
 const sql = prepareStatements((db) => ({
@@ -195,10 +188,10 @@ const sql = prepareStatements((db) => ({
     `SELECT provider, source, factor, learned_per_minute AS learnedPerMinute, rule, reason, suspended_at AS since, suspended_until AS until,
      duration_ms AS durationMs, failures FROM provider_pairs`,
   ),
-  save: db.prepare(
+  save: db.prepare<unknown, [PairRow]>(
     `INSERT OR REPLACE INTO provider_pairs
      (provider, source, factor, learned_per_minute, rule, reason, suspended_at, suspended_until, duration_ms, failures)
-     VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
+     VALUES ($provider, $source, $factor, $learnedPerMinute, $rule, $reason, $since, $until, $durationMs, $failures)`,
   ),
   suspended: db.prepare<{ provider: string }, []>(
     'SELECT DISTINCT provider FROM provider_pairs WHERE suspended_until IS NOT NULL',
@@ -267,18 +260,12 @@ class PairStore {
   }
 }
 
+const NOT_SUSPENDED = { rule: null, reason: null, since: null, until: null, durationMs: 0, failures: 0 }
+
 /** A pair that is as if it were new has no row. */
 function savePair(tx: Tx, { provider: { name }, sourceIp, state, isNormal, warmUp }: Pair, now: Millis): void {
-  const {
-    rule = null,
-    reason = null,
-    since = null,
-    until = null,
-    durationMs = 0,
-    failures = 0,
-  } = state.suspension ?? {}
-  const learned = state.learnedPerMinute ?? null
+  const { factor, learnedPerMinute = null, suspension = NOT_SUSPENDED } = state
   if (isNormal) sql(tx.db).remove.run(name, sourceIp)
-  else sql(tx.db).save.run(name, sourceIp, state.factor, learned, rule, reason, since, until, durationMs, failures)
+  else sql(tx.db).save.run({ provider: name, source: sourceIp, factor, learnedPerMinute, ...suspension })
   if (warmUp) saveWarmUp(tx, name, sourceIp, warmUp.stateAt(now))
 }
