@@ -70,18 +70,15 @@ const parseDialogue = (dialogue: string): DialogueLine[] =>
     return at === undefined ? [] : [{ at_ms: Number(at), from: SPEAKERS[mark as keyof typeof SPEAKERS], text }]
   })
 
-/** With the status of its recipient now, and the dialogue if the stored attempt has none. */
-export function attemptWire(
-  stored: StoredAttempt,
-  { status, dialogue }: { readonly status: Status; readonly dialogue: string | undefined },
-): Attempt {
+/** With the status of its recipient now, and the dialogue of an accepted message, which is stored nowhere. */
+export function attemptWire(stored: StoredAttempt, status: Status, findDialogue: FindDialogue): Attempt {
   const { data, type } = stored
   const fields = data as Readonly<Record<string, unknown>>
   const text = (name: string): string | null => (typeof fields[name] === 'string' ? fields[name] : null)
   const [, host = null, address = null] = SERVER.exec(text('remote_mta') ?? '') ?? []
   const category = text('bounce_category')
   const { who, text: advice } = adviseOnAttempt(stored, status)
-  const lines = stored.dialogue ?? dialogue
+  const lines = stored.dialogue ?? (type === 'delivered' ? findDialogue(stored.recipientId) : undefined)
   return {
     recipient: stored.address,
     attempt: stored.number,
@@ -134,12 +131,7 @@ export const attemptRoutes = (app: App, { findDialogue }: { readonly findDialogu
       const { attempts, total } = listAttempts(app.db, email.id, page)
       const statuses = new Map(email.recipients.map(({ id, status }) => [id, status]))
       return pageBody(
-        attempts.map((attempt) =>
-          attemptWire(attempt, {
-            status: statuses.get(attempt.recipientId) ?? email.status,
-            dialogue: attempt.type === 'delivered' ? findDialogue(attempt.recipientId) : undefined,
-          }),
-        ),
+        attempts.map((each) => attemptWire(each, statuses.get(each.recipientId) ?? email.status, findDialogue)),
         { ...page, total },
       )
     },

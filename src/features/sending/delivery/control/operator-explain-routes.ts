@@ -95,6 +95,7 @@ async function explain(
     ...createExplanationContext(app, account.id, email),
     findWait,
   })
+  const findDialogue = (recipientId: number) => scheduler?.recentDialogues.find(recipientId)
   const letters = new Map(listDeadLettersOfEmail(app.db, email.id).map((letter) => [letter.recipientId, letter.id]))
   return {
     id: formatUuid(email.uuid),
@@ -115,12 +116,7 @@ async function explain(
         attempt_count: recipient.attempts,
         expires_at: isoTimeOrNull(expiresAt),
         dead_letter_id: letters.get(id)?.toString() ?? null,
-        attempts: (attemptsOf.get(id) ?? []).map((attempt) =>
-          attemptWire(attempt, {
-            status,
-            dialogue: attempt.type === 'delivered' ? scheduler?.recentDialogues.find(id) : undefined,
-          }),
-        ),
+        attempts: (attemptsOf.get(id) ?? []).map((attempt) => attemptWire(attempt, status, findDialogue)),
       }
     }),
   }
