@@ -251,7 +251,7 @@ function describe(state: State, facts: Facts): Said {
           `Not sent: ${lastError?.replace(SUPPRESSED, (_, reason) => nameSuppression(reason, facts.suppression)) ?? 'the address is suppressed, or its data were erased'}`,
         ),
         advice: facts.suppression
-          ? adviseOnSuppression(facts.suppression.reason)
+          ? (SUPPRESSION_ADVICE.get(facts.suppression.reason) ?? 'To send to it again, remove its suppression.')
           : SUPPRESSED.test(lastError ?? '')
             ? CAUSES.expired.advice
             : undefined,
@@ -267,25 +267,21 @@ function describe(state: State, facts: Facts): Said {
 const EXPIRED = /^Not delivered (?:in time|before its deadline);/
 /** As `queue/insert.ts` words it. */
 const SUPPRESSED = /^The address is on the suppression list \((.+)\), so nothing is sent to it\.$/
-const SUPPRESSION_CAUSES: Readonly<Record<string, string>> = {
-  [HARD_BOUNCE]: 'earlier mail bounced',
-  [COMPLAINT]: 'the recipient reported earlier mail as spam',
-  [UNSUBSCRIBE]: 'the recipient unsubscribed',
-  manual: 'your account added it',
-}
+const SUPPRESSION_CAUSES: ReadonlyMap<string, string> = new Map([
+  [HARD_BOUNCE, 'earlier mail bounced'],
+  [COMPLAINT, 'the recipient reported earlier mail as spam'],
+  [UNSUBSCRIBE, 'the recipient unsubscribed'],
+  ['manual', 'your account added it'],
+])
 
 const nameSuppression = (reason: string, now: Facts['suppression']): string =>
-  `the address ${now ? 'is' : 'was'} suppressed: ${(Object.hasOwn(SUPPRESSION_CAUSES, reason) ? SUPPRESSION_CAUSES[reason] : undefined) ?? reason}`
+  `the address ${now ? 'is' : 'was'} suppressed: ${SUPPRESSION_CAUSES.get(reason) ?? reason}`
 
-const SUPPRESSION_ADVICE: Readonly<Record<string, string>> = {
-  [HARD_BOUNCE]: 'If the address works again, remove its suppression, then send it again.',
-  [COMPLAINT]: 'Ask whether the recipient wants further mail. If so, remove the suppression, then send it again.',
-  [UNSUBSCRIBE]: 'The recipient still gets mail that is marked as transactional.',
-}
-
-const adviseOnSuppression = (reason: string): string =>
-  (Object.hasOwn(SUPPRESSION_ADVICE, reason) ? SUPPRESSION_ADVICE[reason] : undefined) ??
-  'To send to it again, remove its suppression.'
+const SUPPRESSION_ADVICE: ReadonlyMap<string, string> = new Map([
+  [HARD_BOUNCE, 'If the address works again, remove its suppression, then send it again.'],
+  [COMPLAINT, 'Ask whether the recipient wants further mail. If so, remove the suppression, then send it again.'],
+  [UNSUBSCRIBE, 'The recipient still gets mail that is marked as transactional.'],
+])
 
 const REACTIONS: ReadonlyMap<string, string> = new Map([
   ['opened', ', and it was opened'],
