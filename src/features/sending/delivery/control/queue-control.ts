@@ -111,12 +111,6 @@ export function parsePlace(cursor: string | undefined): QueuePosition | undefine
 /** Whether a recipient was changed, or why it was left alone. */
 type Change = 'changed' | 'in_delivery' | 'held' | 'unchanged'
 
-type QueueChange = Readonly<Record<Exclude<Change, 'unchanged'>, number>> & {
-  /** Names of the suspended providers of retried mail. */
-  readonly suspended: string[]
-  readonly next_cursor: string | null
-}
-
 /** Calls `change` for each selected recipient after a place; `findProviders` looks up those of a batch of lanes. */
 async function changeSelected(
   app: App,
@@ -124,7 +118,7 @@ async function changeSelected(
   after: QueuePosition,
   change: (tx: Tx, recipient: SelectedRecipient, provider: string | undefined) => Change,
   findProviders?: (lanes: ReadonlySet<string>) => Promise<LaneProviders>,
-): Promise<QueueChange> {
+) {
   const registry = new ProviderRegistry(app.config)
   const counts = { changed: 0, in_delivery: 0, held: 0, unchanged: 0 }
   let place: QueuePosition | undefined = after
@@ -141,14 +135,14 @@ async function changeSelected(
     place = next
   }
   const { unchanged: _, ...result } = counts
-  return { ...result, suspended: [], next_cursor: formatPlace(place) }
+  return { ...result, suspended: [] as string[], next_cursor: formatPlace(place) }
 }
 
 /**
  * Makes selected mail due now that waits for another attempt, and ends the backoff of its site. Mail that an operator
  * holds, or that waits as restored, is left alone; so is scheduled mail. A suspended provider stays suspended.
  */
-export async function retrySelected(app: App, selector: MailSelector, after = QUEUE_START): Promise<QueueChange> {
+export async function retrySelected(app: App, selector: MailSelector, after = QUEUE_START) {
   const suspended = new Set(listSuspendedProviders(app.db))
   const found = new Set<string>()
   const registry = new ProviderRegistry(app.config)
@@ -177,12 +171,7 @@ export async function retrySelected(app: App, selector: MailSelector, after = QU
 }
 
 /** Ends selected mail as soft bounces, with dead letters, as if its time was over. */
-export function bounceSelected(
-  app: App,
-  selector: MailSelector,
-  reason: string,
-  after = QUEUE_START,
-): Promise<QueueChange> {
+export function bounceSelected(app: App, selector: MailSelector, reason: string, after = QUEUE_START) {
   const lastError = `Ended by the operator of the service: ${reason}`
   return changeSelected(app, selector, after, (tx, { id: recipientId, emailId }) => {
     const at = { recipientId, emailId, now: app.eventTime() }
@@ -203,7 +192,7 @@ export function dropSelected(
   selector: MailSelector,
   after = QUEUE_START,
   isSelected: (recipient: SelectedRecipient) => boolean = () => true,
-): Promise<QueueChange> {
+) {
   return changeSelected(app, selector, after, (tx, recipient) => {
     if (!isSelected(recipient)) return 'unchanged'
     const { id: recipientId, emailId } = recipient
