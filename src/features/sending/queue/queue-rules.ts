@@ -200,14 +200,14 @@ export function removeRules(tx: Tx, selector: MailSelector, kind: RuleKind | und
   return rules
 }
 
-/** Selects the mail that matches every field that is given. */
+/** Selects the mail that matches every field that is given; null, as in a rule: any. */
 export interface MailSelector {
-  readonly accountId?: number | undefined
+  readonly accountId?: number | null | undefined
   /** The recipients' domain in A-labels, or `sandbox`. */
-  readonly domain?: string | undefined
+  readonly domain?: string | null | undefined
   /** The name of the provider of the recipients' domain; the caller looks up the providers of lanes. */
-  readonly provider?: string | undefined
-  readonly emailId?: number | undefined
+  readonly provider?: string | null | undefined
+  readonly emailId?: number | null | undefined
 }
 
 /** The providers of lanes; undefined: the lane has none. */
@@ -232,13 +232,12 @@ export interface SelectedLane {
 }
 
 /** Whether a selector without an email selects the mail of a lane, whatever its provider. */
-const isLaneSelected = ({ accountId, domain }: MailSelector, lane: string): boolean =>
-  (accountId === undefined || accountOfLane(lane) === accountId) &&
-  (domain === undefined || domainOfLane(lane) === domain)
+export const isLaneSelected = ({ accountId, domain }: MailSelector, lane: string): boolean =>
+  (accountId == null || accountOfLane(lane) === accountId) && (domain == null || domainOfLane(lane) === domain)
 
 /** The first lane after another one; of an account, only its own lanes are examined. */
 function findLaneAfter(db: Database, { accountId }: MailSelector, after: string): SelectedLane | undefined {
-  const prefixes = accountId === undefined ? [''] : toLanePrefixes(accountId)
+  const prefixes = accountId == null ? [''] : toLanePrefixes(accountId)
   for (const prefix of prefixes) {
     const found = sql(db).laneBetween.get(after > prefix ? after : prefix, `${prefix}${LAST_DOMAIN}`)
     if (found) return found
@@ -280,7 +279,7 @@ export function readSelected(
   limit: number,
   providers?: LaneProviders,
 ): { recipients: SelectedRecipient[]; place: QueuePosition | undefined } {
-  if (selector.emailId !== undefined) {
+  if (selector.emailId != null) {
     const found = sql(db).selectedOfEmail.all(selector.emailId)
     return { recipients: found.filter(({ lane }) => isLaneSelected(selector, lane)), place: undefined }
   }

@@ -7,7 +7,7 @@ import { authenticated, operatorRoute } from '#features/core/app/http.ts'
 import { recordView, toServiceActor } from '#features/core/audit-logs/view-log.ts'
 import { accountOfLane, domainOfLane, isBulkLane, laneLabel } from '#features/sending/queue/lanes.ts'
 import type { OpenLane } from '#features/sending/queue/queue.ts'
-import { QUEUE_RULE_KINDS } from '#features/sending/queue/queue-rules.ts'
+import { isLaneSelected, QUEUE_RULE_KINDS } from '#features/sending/queue/queue-rules.ts'
 import type { RowKey } from '#platform/db/row-window.ts'
 import { dataBody, isoTime, pageBody } from '#platform/http/envelope.ts'
 import * as S from '#platform/http/schemas.ts'
@@ -301,13 +301,8 @@ function filterLanes(
   lanes: readonly OpenLane[],
   { account_id: id, domain }: Static<typeof QueueQuery>,
 ): readonly OpenLane[] {
-  const wanted = domain?.trim().toLowerCase()
-  const accountId = findFilteredAccountId(app, id)
-  return lanes.filter(
-    ({ lane }) =>
-      (wanted === undefined || domainOfLane(lane) === wanted) &&
-      (accountId === undefined || accountOfLane(lane) === accountId),
-  )
+  const selector = { domain: domain?.trim().toLowerCase(), accountId: findFilteredAccountId(app, id) }
+  return lanes.filter(({ lane }) => isLaneSelected(selector, lane))
 }
 
 /** Index of the first lane after a key: due time and name. */

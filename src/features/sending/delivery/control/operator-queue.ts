@@ -98,7 +98,7 @@ export function parseReason(text: string | undefined, isRequired: boolean): stri
 }
 
 /** The selector in wire form; for the audit log and for views. */
-function toSelectorView(app: App, { domain, provider, accountId, emailId }: Partial<QueueRule> | MailSelector) {
+function toSelectorView(app: App, { domain, provider, accountId, emailId }: MailSelector) {
   const account = accountId == null ? undefined : findAccount(app.config, app.db, accountId)
   return {
     domain: domain ?? null,
@@ -144,7 +144,7 @@ function requireOpen(db: Database, emailId: number): void {
 /** Holds what matches now and later; resolves with what matches now. Throws 409 for an email that has ended. */
 export async function holdMail(app: App, actor: AuditActor, selector: MailSelector, reason: string) {
   await app.commit.writeFromReserve((tx) => {
-    if (selector.emailId !== undefined) requireOpen(tx.db, selector.emailId)
+    if (selector.emailId != null) requireOpen(tx.db, selector.emailId)
     addRule(tx, { kind: 'hold', selector, reason, createdBy: actor.id, createdAt: app.eventTime() })
     auditAction(app, tx, actor, 'queue.held', selector, { reason })
   })
@@ -153,7 +153,7 @@ export async function holdMail(app: App, actor: AuditActor, selector: MailSelect
 
 /** As `holdMail`. Throws 422 for an invalid target, and for one email, which travels with its lane. */
 export async function redirectMail(app: App, actor: AuditActor, selector: MailSelector, to: string, reason: string) {
-  if (selector.emailId !== undefined)
+  if (selector.emailId != null)
     throw invalid('email_id', 'One email cannot be redirected; name a domain, a provider or an account.')
   const target = parseTarget(to)
   if (!target)

@@ -73,7 +73,7 @@ async function readBatch(
   limit: number,
   registry: ProviderRegistry,
 ): Promise<ReturnType<typeof readSelected>> {
-  if (selector.provider === undefined) return readSelected(app.db, selector, after, limit)
+  if (selector.provider == null) return readSelected(app.db, selector, after, limit)
   const { lanes } = listSelectedLanes(app.db, selector, after.lane, LOOKED_UP_LANES)
   const names = [...(after.lane === '' ? [] : [after.lane]), ...lanes.map(({ lane }) => lane)]
   return readSelected(app.db, selector, after, limit, await findLaneProviders(app, registry, names))
@@ -220,7 +220,7 @@ export async function releaseSelected(
     alsoWrite(tx, removed)
     return removed
   })
-  for (const rule of rules) await wakeSelected(app, toSelector(rule))
+  for (const rule of rules) await wakeSelected(app, rule)
   return rules
 }
 
@@ -234,19 +234,9 @@ function releaseEmail(app: App, tx: Tx, emailId: number): void {
   })
 }
 
-/** What a rule or a scope names; null: any. */
-type Named = { readonly [Field in keyof MailSelector]: MailSelector[Field] | null }
-
-const toSelector = ({ accountId, domain, provider, emailId }: Named): MailSelector => ({
-  accountId: accountId ?? undefined,
-  domain: domain ?? undefined,
-  provider: provider ?? undefined,
-  emailId: emailId ?? undefined,
-})
-
 /** Wakes the lanes of selected mail, whatever their provider, in batches, because their rules have changed. */
 export async function wakeSelected(app: App, selector: MailSelector): Promise<void> {
-  if (selector.emailId !== undefined) return
+  if (selector.emailId != null) return
   for (let after: string | undefined = ''; after !== undefined; await yieldToEventLoop()) {
     const { lanes, next } = listSelectedLanes(app.db, selector, after)
     for (const [index, { lane, firstAt }] of lanes.entries()) {
@@ -279,16 +269,11 @@ const isRestored = (
 
 const isInScope = ({ fromEmailId }: ReleasedScope, { emailId }: SelectedRecipient): boolean => emailId >= fromEmailId
 
-/** Calls `use` with the restored recipients of a scope, in batches. */
-async function forEachBatch(
-  app: App,
-  { fence, scope, limit }: { readonly fence: Fence | undefined; readonly scope: ReleasedScope; readonly limit: number },
-  use: (recipients: readonly SelectedRecipient[]) => Promise<void> | void,
-): Promise<void> {
+/** The restored recipients of a scope, in batches; a batch may be empty. */
+async function* readRestored(app: App, fence: Fence | undefined, scope: ReleasedScope, limit: number) {
   for (let place: QueuePosition | undefined = QUEUE_START; place; await yieldToEventLoop()) {
-    const read = readSelected(app.db, toSelector(scope), place, limit)
-    const restored = read.recipients.filter((recipient) => isRestored(fence, recipient) && isInScope(scope, recipient))
-    if (restored.length > 0) await use(restored)
+    const read: ReturnType<typeof readSelected> = readSelected(app.db, scope, place, limit)
+    yield read.recipients.filter((recipient) => isRestored(fence, recipient) && isInScope(scope, recipient))
     place = read.place
   }
 }
@@ -296,7 +281,7 @@ async function forEachBatch(
 /** Counts the restored mail of a scope by account and domain, most first. Reads the queue in batches. */
 export async function countRestored(app: App, scope: ReleasedScope): Promise<RestoredMail[]> {
   const found = new Map<string, { -readonly [K in keyof RestoredMail]: RestoredMail[K] }>()
-  await forEachBatch(app, { fence: readFence(app.db), scope, limit: READ_BATCH_SIZE }, (recipients) => {
+  for await (const recipients of readRestored(app, readFence(app.db), scope, READ_BATCH_SIZE))
     for (const { emailId, lane } of recipients) {
       const [accountId, domain] = [accountOfLane(lane), domainOfLane(lane)]
       const key = `${accountId}:${domain}`
@@ -308,7 +293,6 @@ export async function countRestored(app: App, scope: ReleasedScope): Promise<Res
         known.lastEmailId = Math.max(known.lastEmailId, emailId)
       }
     }
-  })
   return [...found.values()].sort((a, b) => b.recipients - a.recipients)
 }
 
@@ -335,14 +319,15 @@ export async function releaseRestored(app: App, scope: ReleasedScope, alsoWrite:
     alsoWrite(tx)
   })
   let released = 0
-  await forEachBatch(app, { fence, scope, limit: RELEASED_BATCH_SIZE }, async (recipients) => {
+  for await (const recipients of readRestored(app, fence, scope, RELEASED_BATCH_SIZE)) {
+    if (recipients.length === 0) continue
     const now = app.clock.now()
     const reasons = { reason: RESTORED_REASON, released: RELEASED_REASON, now }
     await app.commit.writeFromReserve((tx) => {
       for (const { id } of recipients) if (releaseHeldRecipient(tx, id, reasons)) released++
     })
     for (const lane of new Set(recipients.map((recipient) => recipient.lane))) app.mailDue.emit({ lane, at: now })
-  })
+  }
   app.broadcastChanged.emit()
   app.noticeDue.emit()
   app.importDue.emit()
@@ -356,5 +341,5 @@ export const isEverything = ({ accountId, domain, fromEmailId }: ReleasedScope):
 export function dropRestored(app: App, scope: ReleasedScope, after = QUEUE_START) {
   const fence = readFence(app.db)
   const isSelected = (recipient: SelectedRecipient) => isRestored(fence, recipient) && isInScope(scope, recipient)
-  return dropSelected(app, toSelector(scope), after, isSelected)
+  return dropSelected(app, scope, after, isSelected)
 }
