@@ -101,23 +101,6 @@ export class WorkerShares {
   }
 }
 
-export interface WorkerPool {
-  /** As `WorkerShares`; the attempt counts there until `leave`. */
-  assign(limits: TotalLimits, isBulk: boolean, sharedBody?: number): number
-  leave(worker: number, limits: TotalLimits): void
-  /** Changes limits whose attempts are in flight; with 0 connections, attempts that have none return to the queue. */
-  setLimits(limits: TotalLimits): void
-  post(worker: number, message: ToWorker): void
-  /** Starts a job, after sending the keys that the Worker does not have yet. */
-  start(
-    worker: number,
-    prepared: PreparedJob,
-    as: { readonly owner: number; readonly laneClass: LaneClass; readonly limits: TotalLimits },
-  ): void
-  postAll(message: ToWorker): void
-  terminate(): void
-}
-
 export interface WorkerPoolOptions {
   readonly count: number
   readonly settings: WorkerSettings
@@ -131,7 +114,9 @@ export interface WorkerPoolOptions {
 
 const RESTART_DELAY_MS = seconds(1)
 
-export function createWorkerPool(options: WorkerPoolOptions): WorkerPool {
+export type WorkerPool = ReturnType<typeof createWorkerPool>
+
+export function createWorkerPool(options: WorkerPoolOptions) {
   let isTerminated = false
   const shares = new WorkerShares(options.count)
   /** Messages to each living Worker. */
@@ -181,29 +166,38 @@ export function createWorkerPool(options: WorkerPoolOptions): WorkerPool {
     launchWorker(index)
   }
 
+  const update = (limits: TotalLimits): void => {
+    for (const [index, changed] of shares.update(limits)) post(index, { type: 'limits', limits: changed })
+  }
   return {
-    assign(limits, isBulk, sharedBody) {
+    /** As `WorkerShares`; the attempt counts there until `leave`. */
+    assign(limits: TotalLimits, isBulk: boolean, sharedBody?: number): number {
       // Workers that have messages of the same key learn a changed limit before they end one of them.
-      for (const [index, changed] of shares.update(limits)) post(index, { type: 'limits', limits: changed })
+      update(limits)
       return shares.assign(limits.key, isBulk, sharedBody)
     },
-    leave: (index, { key }) => shares.leave(key, index),
-    setLimits(limits) {
-      if (!shares.has(limits.key)) return
-      for (const [index, changed] of shares.update(limits)) post(index, { type: 'limits', limits: changed })
+    leave: (index: number, { key }: TotalLimits): void => shares.leave(key, index),
+    /** Changes limits whose attempts are in flight; with 0 connections, attempts that have none return to the queue. */
+    setLimits(limits: TotalLimits): void {
+      if (shares.has(limits.key)) update(limits)
     },
     post,
-    start(index, { job, keys }, { limits, ...as }) {
+    /** Starts a job, after sending the keys that the Worker does not have yet. */
+    start(
+      index: number,
+      { job, keys }: PreparedJob,
+      { limits, ...as }: { readonly owner: number; readonly laneClass: LaneClass; readonly limits: TotalLimits },
+    ): void {
       for (const key of keys) {
         if (!keysSent[index]?.has(key.id)) post(index, { type: 'key', ...key })
         keysSent[index]?.add(key.id)
       }
       post(index, { type: 'start', job, ...as, limits: shares.limitsOf(index, limits) })
     },
-    postAll(message) {
+    postAll(message: ToWorker): void {
       for (const index of workers.keys()) post(index, message)
     },
-    terminate() {
+    terminate(): void {
       isTerminated = true
       for (const worker of workers) worker.terminate()
     },
