@@ -25,8 +25,8 @@ export interface ReplyRule {
   readonly alert: boolean
   /** Whether it names enhanced status codes. */
   readonly hasCodes: boolean
-  /** Matches the words; never matches when the rule has no patterns. */
-  readonly pattern: RegExp
+  /** Whether the words match; never when the rule has no patterns. */
+  readonly matchesWords: (words: string) => boolean
   readonly matches: (facts: ReplyFacts) => boolean
 }
 
@@ -100,18 +100,19 @@ export const RULE_TABLE: RuleTable = {
 const MAILBOX_NOUNS =
   '(?:user|recipient|addressee|mail ?box|account|(?<!ip |client |remote |host )address|alias|local[- ]?part|person|employee)'
 
-/** Alternatives at the start of a word; with a leading star anywhere, for scripts without spaces. */
-function buildMatcher(patterns: readonly string[]): RegExp {
+/** Matches alternatives at the start of a word; with a leading star anywhere, for scripts without spaces. */
+function buildMatcher(patterns: readonly string[]): (words: string) => boolean {
   const isAnywhere = (pattern: string) => pattern.startsWith('*')
   const words = patterns.filter((pattern) => !isAnywhere(pattern))
   const anywhere = patterns.filter(isAnywhere).map((pattern) => pattern.slice(1))
-  return new RegExp(
+  const pattern = new RegExp(
     [...(words.length > 0 ? [`(?<![\\p{L}\\d])(?:${words.join('|')})`] : []), ...anywhere].join('|'),
     'iu',
   )
+  return (text) => pattern.test(text)
 }
 
-const NOTHING = /(?!)/
+const matchesNothing = () => false
 
 /** `15m` or `4h` in ms. */
 function parseDuration(text: string): number {
@@ -146,9 +147,9 @@ function toEffect(entry: Effect, category: BounceCategory): Pick<ReplyRule, 'act
 
 function toRule(entry: RuleEntry): ReplyRule {
   const { id, category, provider, patterns, codes, replies, phases } = entry
-  const pattern = patterns
+  const matchesWords = patterns
     ? buildMatcher(patterns.map((text) => text.replaceAll('{mailbox}', () => MAILBOX_NOUNS)))
-    : NOTHING
+    : matchesNothing
   const areCodes = codes?.map(parseCodes)
   const areReplies = replies?.map(parseRange)
   return {
@@ -157,12 +158,12 @@ function toRule(entry: RuleEntry): ReplyRule {
     ...(provider !== undefined && { provider }),
     ...toEffect(entry, category),
     hasCodes: codes !== undefined,
-    pattern,
+    matchesWords,
     matches: (facts) =>
       (!areCodes || areCodes.some((isCode) => isCode(facts.status))) &&
       (!areReplies || areReplies.some((isReply) => isReply(facts.code))) &&
       (!phases || phases.includes(facts.phase)) &&
-      (patterns ? pattern.test(facts.words) : provider === undefined || provider === facts.provider),
+      (patterns ? matchesWords(facts.words) : provider === undefined || provider === facts.provider),
   }
 }
 
@@ -200,7 +201,7 @@ export const RULES_BY_CODE: ReadonlyMap<string, CodeRule> = new Map(
       category: entry.category,
       ...toEffect(entry, entry.category),
       hasCodes: true,
-      pattern: NOTHING,
+      matchesWords: matchesNothing,
       matches: ({ status }) => status?.slice(2) === code,
       isDecisive: entry.decisive === true,
     },
@@ -214,9 +215,9 @@ function getRule(rules: readonly ReplyRule[], id: string): ReplyRule {
   return rule
 }
 
-const GREYLISTING = getRule(LIVING_RULES, 'greylisting')
+export const isGreylisting = getRule(LIVING_RULES, 'greylisting').matchesWords
 const CISCO_DIRECTORY = getRule(EXACT_RULES, 'cisco-directory')
-const UNKNOWN_DOMAIN = getRule(UNKNOWN_RULES, 'unknown-domain')
+export const isUnknownDomain = getRule(UNKNOWN_RULES, 'unknown-domain').matchesWords
 export const SENDER_REJECTED = getRule(FALLBACK_RULES, 'sender-rejected')
 export const MAILBOX_BUSY = getRule(FALLBACK_RULES, 'mailbox-busy')
 export const UNRECOGNISED = getRule(FALLBACK_RULES, 'unrecognised')
@@ -268,7 +269,7 @@ export const normaliseReply = (text: string): string =>
     .replace(/\s+/g, ' ')
 
 /** About the sender's address: servers that verify it reject it in words similar to those for a recipient. */
-const SENDER_WORDS = buildMatcher([
+export const namesSender = buildMatcher([
   'senders?\\b|from[- ]address|return.?path|mail from|envelope|call(?:back|out) to|verification failed for|in your domain',
   'reply-to\\b|reply (?:to )?address|originat(?:or|ing)|headers?\\b|message-?id',
   '(?:absender|versender|exp\\S{1,2}diteur|emetteur|\\S{1,2}metteur|remitente|mittente|remetente|nadawc|afzender|odes\\S{1,2}latel|отправител)',
@@ -276,7 +277,7 @@ const SENDER_WORDS = buildMatcher([
 ])
 
 /** Of servers that could not check the mailbox, or do not know its domain: either may change. */
-const INCONCLUSIVE_WORDS = buildMatcher([
+const isUnchecked = buildMatcher([
   'temporar|greylist|timed?[- ]?out|in progress|maintenance|connection (?:refused|reset|failed|lost)|(?<!not )retry|deferred',
   '(?:ldap|database|directory|backend|server|system|internal|transport|storage)(?: \\S+)? (?:error|failed|failure|unavailable|down|problem)',
   'look-?ups?(?: \\S+)? (?:error|failed|failure)|verif\\S+ (?:in progress|pending)',
@@ -291,7 +292,7 @@ const INCONCLUSIVE_WORDS = buildMatcher([
 const TEMPORARY_CODE = /(?<![\d.])4\.\d{1,3}\.\d{1,3}(?![\d.]*\d)/
 
 /** Words about one recipient, or about the address or the domain of one sender. */
-const ONE_RECIPIENT_OR_SENDER = buildMatcher([
+const namesOne = buildMatcher([
   'recipient|addressee|mail ?box|(?:user|account|customer)\\b(?! complaint)|directory|local[- ]part|person\\b|group\\b',
   "domain|senders?\\b(?!(?:'s)? (?:ip|host|server|mta))|(?:from|e-?mail|reply-to|return) (?:address|path)|mail ?from(?! (?:ip|dynamic|your|host))|envelope",
   // One message.
@@ -300,14 +301,14 @@ const ONE_RECIPIENT_OR_SENDER = buildMatcher([
 ])
 
 /** Words about our host: its address, its name, its connections, and lists of these. */
-const OUR_HOST = buildMatcher([
+export const namesOurHost = buildMatcher([
   'ips?\\b|ipv[46]\\b|client|hosts?\\b|hostname|network|netblock|mta\\b|connect|rdns\\b|ptr\\b|reverse|rbls?\\b|dnsbl|dynamic',
   '\\[?\\d{1,3}(?:\\.\\d{1,3}){3}\\b|\\[?(?:ipv6:)?[\\da-f]{1,4}:[\\da-f:]{2,}|(?:your|sending|remote|mail) (?:\\S+ )?(?:server|system)|your access',
   'spamhaus|spamcop|uceprotect|barracuda|sorbs\\b|senderscore|abuseat|trend micro|cloudmark|ipcheck',
 ])
 
 /** Words about something other than the mailbox, or about a temporary state of it. */
-const OTHER_CAUSE_WORDS = buildMatcher([
+export const hasOtherCause = buildMatcher([
   'your (?:\\S+ )?(?:account|ip|server|host|domain|network|helo|organi[sz]ation|country|address)\\b|from you\\b',
   'helo\\b|ehlo\\b|hostname|ptr\\b|reverse|dns\\b|resource record|(?:ip|client|remote) address|address:? \\d',
   'rates?\\b|ratio\\b|count\\b|limit|too (?:many|much|quick|fast)|throttl|quota|full\\b|exceed|maxim|storage|size\\b',
@@ -340,16 +341,14 @@ const MICROSOFT_DIRECTORY = /\brecipient address rejected: access denied\b.{0,50
 export const isMicrosoftDirectoryReply = (words: string): boolean => MICROSOFT_DIRECTORY.test(words)
 
 const matchesAny = (rules: readonly ReplyRule[], words: string): boolean =>
-  rules.some(({ pattern }) => pattern.test(words))
+  rules.some(({ matchesWords }) => matchesWords(words))
 
 /** The rule of a reply about a live address, such as a full mailbox or greylisting, with any code. */
 export const findLivingCause = (words: string): ReplyRule | undefined =>
-  LIVING_RULES.find(({ pattern }) => pattern.test(words))
-
-export const isGreylisting = (words: string): boolean => GREYLISTING.pattern.test(words)
+  LIVING_RULES.find(({ matchesWords }) => matchesWords(words))
 
 export const isUnknownMailbox = (words: string): boolean =>
-  matchesAny(UNKNOWN_RULES, words) || matchesAny(UNAVAILABLE_RULES, words) || CISCO_DIRECTORY.pattern.test(words)
+  matchesAny(UNKNOWN_RULES, words) || matchesAny(UNAVAILABLE_RULES, words) || CISCO_DIRECTORY.matchesWords(words)
 
 /** Whether the words can only mean an unknown mailbox. */
 export const isClearlyUnknown = (words: string): boolean => matchesAny(UNKNOWN_RULES, words)
@@ -359,20 +358,11 @@ export const isDisabledMailbox = (words: string): boolean => matchesAny(DISABLED
 /** Whether the mailbox is locked, archived or moved: it accepts no mail now, but may later. */
 export const isLockedMailbox = (words: string): boolean => matchesAny(LOCKED_RULES, words)
 
-export const namesSender = (words: string): boolean => SENDER_WORDS.test(words)
-
 /** Whether the server may find the mailbox later, or does not mean a mailbox at all. */
-export const isInconclusive = (words: string): boolean => INCONCLUSIVE_WORDS.test(words) || TEMPORARY_CODE.test(words)
+export const isInconclusive = (words: string): boolean => isUnchecked(words) || TEMPORARY_CODE.test(words)
 
 /** Whether a reply is about one recipient or one sender, so that it says nothing about our host. */
-export const concernsOne = (words: string): boolean => ONE_RECIPIENT_OR_SENDER.test(words.replace(HOST_NAME, ' '))
-
-export const namesOurHost = (words: string): boolean => OUR_HOST.test(words)
-
-export const isUnknownDomain = (words: string): boolean => UNKNOWN_DOMAIN.pattern.test(words)
-
-/** Whether a reply may mean something other than the mailbox. */
-export const hasOtherCause = (words: string): boolean => OTHER_CAUSE_WORDS.test(words)
+export const concernsOne = (words: string): boolean => namesOne(words.replace(HOST_NAME, ' '))
 
 /** Whether a reply has words in an unknown language, so that its code is not trusted. */
 export function isUnreadable(words: string): boolean {
