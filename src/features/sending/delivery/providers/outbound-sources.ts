@@ -12,7 +12,7 @@ import { canConnectTo } from '#protocols/dns/special-addresses.ts'
 import type { OutboundSource, Route } from '../protocol.ts'
 
 /** The configured addresses with the names that they give in EHLO. */
-export const listSources = ({ outboundIps, hostname }: Config): (OutboundSource & CheckedSource)[] =>
+export const listSources = ({ outboundIps, hostname }: Config): OutboundSource[] =>
   outboundIps.flatMap((item) => {
     const source = parseOutboundSource(item)
     if (!source) return []
@@ -61,17 +61,12 @@ export class OutboundSources {
   }
 }
 
-export interface SourceName {
-  readonly ip: string
-  readonly ehloName: string
-  readonly pool: string | undefined
+export interface SourceName extends OutboundSource {
   /** What is wrong, and how to fix it; undefined: nothing, or it is not known yet. */
   readonly problem: string | undefined
   /** Whether the last check got an answer from DNS. */
   readonly isChecked: boolean
 }
-
-type CheckedSource = Omit<SourceName, 'problem' | 'isChecked'>
 
 export class SourceNames {
   readonly #app: Pick<App, 'config' | 'log' | 'resolver'>
@@ -102,7 +97,7 @@ export class SourceNames {
   }
 
   /** The configured addresses; without any, those to which the host name leads. */
-  async #listSources(): Promise<CheckedSource[]> {
+  async #listSources(): Promise<OutboundSource[]> {
     const { config, resolver } = this.#app
     const { delivery, hostname, ipv6, outboundIps } = config
     if (delivery !== 'direct') return []
@@ -110,11 +105,11 @@ export class SourceNames {
     if (!hostname.includes('.')) return []
     const found = await resolveHostAddresses(resolver, hostname, { ipv6 })
     if (found.kind !== 'ok') return []
-    return found.addresses.map((ip) => ({ ip, ehloName: hostname, pool: undefined }))
+    return found.addresses.map((ip) => ({ ip, ehloName: hostname }))
   }
 
   /** `unknown` when DNS gives no answer. */
-  async #findProblem({ ip, ehloName }: CheckedSource): Promise<string | undefined> {
+  async #findProblem({ ip, ehloName }: OutboundSource): Promise<string | undefined> {
     const { config, resolver } = this.#app
     // Behind address translation the receivers see another address, which is not known here.
     if (!canConnectTo(ip, config.allowPrivateNetworks)) return undefined
