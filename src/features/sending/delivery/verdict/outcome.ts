@@ -132,25 +132,23 @@ export function toVerdict(result: AttemptResult, provider?: string): Verdict {
   }
 }
 
-/** The fields of an attempt that are stored and emitted, whatever its outcome. */
-const toAttemptFacts = (
-  { attempt: number, trace }: AttemptState,
-  session: AttemptSession | undefined,
-  reply: string | undefined,
-  extra: AttemptFacts['data'],
-): AttemptFacts => ({
-  attempt: { number, dialogue: trace?.dialogue },
-  smtpResponse: reply?.slice(0, MAX_REPLY_LENGTH),
-  sendingIp: session?.localAddress,
-  data: {
-    smtp_response: reply?.slice(0, MAX_REPLY_LENGTH) ?? null,
-    ip_address: session?.localAddress ?? null,
-    remote_mta: formatServer(session ?? trace),
-    tls: session?.tls ?? null,
-    ...(trace?.host !== undefined && { timings: trace.timings }),
-    ...extra,
-  },
-})
+/** The fields of an attempt that are stored and emitted, whatever its outcome; `extra` are those of the outcome. */
+const createAttemptFacts =
+  ({ attempt: number, trace, isRelayed }: AttemptState, session: AttemptSession | undefined) =>
+  (reply: string | undefined, extra: AttemptFacts['data'] = {}): AttemptFacts => ({
+    attempt: { number, dialogue: trace?.dialogue },
+    smtpResponse: reply?.slice(0, MAX_REPLY_LENGTH),
+    sendingIp: session?.localAddress,
+    data: {
+      smtp_response: reply?.slice(0, MAX_REPLY_LENGTH) ?? null,
+      ip_address: session?.localAddress ?? null,
+      remote_mta: formatServer(session ?? trace),
+      tls: session?.tls ?? null,
+      ...(trace?.host !== undefined && { timings: trace.timings }),
+      ...((session ?? trace?.host) && isRelayed && { relay: true }),
+      ...extra,
+    },
+  })
 
 const formatServer = (server: Pick<AttemptTraceData, 'host' | 'address'> | undefined): string | null =>
   server?.host === undefined ? null : `${server.host} [${server.address}]`
@@ -168,11 +166,7 @@ export function writeOutcome(
   const now = app.eventTime()
   const at = { recipientId: attempt.recipientId, emailId: attempt.emailId, now }
   const isSimulated = attempt.lane !== undefined && domainOfLane(attempt.lane) === SIMULATOR_LANE
-  const facts = (reply: string | undefined, extra: AttemptFacts['data'] = {}): AttemptFacts =>
-    toAttemptFacts(attempt, session, reply, {
-      ...((session ?? attempt.trace?.host) && attempt.isRelayed && { relay: true }),
-      ...extra,
-    })
+  const facts = createAttemptFacts(attempt, session)
   switch (verdict.kind) {
     case 'sent':
       finishRecipient(tx, at, {
