@@ -129,22 +129,12 @@ function isSiteRejection({ code, enhanced, text }: SmtpReply, phase: 'mail' | 'r
   return !rules.isGreylisting(rules.normaliseReply(text))
 }
 
-export interface ReplyDecision {
-  readonly rule: string
-  readonly category: BounceCategory
-  /** Whether the recipient is attempted again: after a 4xx, before MAIL, and after a 5xx that passes with time. */
-  readonly isDeferred: boolean
-  readonly action: rules.ReplyAction
-  /** How long the pair is suspended; only for `suspend_provider`. */
-  readonly suspendMs?: number
-  readonly alert: boolean
-}
-
 /** What follows from a 4xx or 5xx reply. @param provider in providers.toml; undefined when there is none */
-export function decideReply(given: SmtpReply, phase: rules.Phase, provider: string | undefined): ReplyDecision {
+export function decideReply(given: SmtpReply, phase: rules.Phase, provider: string | undefined) {
   const reply = findDecidingReply(given)
   const rule = findRule(reply, phase, provider)
   const { category, alert } = rule
+  // Attempted again: after a 4xx, before MAIL, and after a 5xx that passes with time.
   const isDeferred = reply.code < 500 || phase === 'session' || isRetriedUntilExpiry(category)
   const action = chooseAction(rule, reply, phase, provider) ?? (isDeferred ? 'retry' : 'none')
   return {
@@ -152,6 +142,7 @@ export function decideReply(given: SmtpReply, phase: rules.Phase, provider: stri
     category,
     isDeferred,
     action,
+    // How long the pair is suspended.
     ...(action === 'suspend_provider' && rule.suspendMs !== undefined && { suspendMs: rule.suspendMs }),
     alert,
   }
