@@ -74,7 +74,7 @@ export class DeliveryScheduler {
   readonly alerts: ReplyAlerts
   readonly #createPool: typeof createWorkerPool
   #pool: WorkerPool | undefined
-  #stopListening: () => void = () => undefined
+  #listeners: readonly (() => void)[] = []
 
   constructor(
     app: App,
@@ -189,14 +189,10 @@ export class DeliveryScheduler {
     })
     // So that the first mail need not wait for the test of the DNS servers.
     void this.#security.isDaneOn()
-    const stopDue = this.#app.mailDue.listen(({ lane, at, isRetryAsked }) =>
-      this.#lanes.setDue(lane, at, { isRetryAsked }),
-    )
-    const stopSetBack = this.#app.clockSetBack.listen(() => void this.#releaseOverdueMail())
-    this.#stopListening = () => {
-      stopDue()
-      stopSetBack()
-    }
+    this.#listeners = [
+      this.#app.mailDue.listen(({ lane, at, isRetryAsked }) => this.#lanes.setDue(lane, at, { isRetryAsked })),
+      this.#app.clockSetBack.listen(() => void this.#releaseOverdueMail()),
+    ]
     void this.#releaseOverdueMail()
     void this.#untilRead(() => this.#wakeOpenLanes())
   }
@@ -212,7 +208,7 @@ export class DeliveryScheduler {
   /** Begins nothing more, waits at most 60 s for begun transactions, and settles the rest. */
   async stop(): Promise<void> {
     this.#stopping.abort()
-    this.#stopListening()
+    for (const stopListening of this.#listeners) stopListening()
     this.#lanes.cancelTimers()
     this.#slowAttempts.stop()
     this.#pool?.postAll({ type: 'drain' })
