@@ -2,7 +2,8 @@
  * @module The messages between the main thread and the delivery Workers. `settings`, `key`, `start`, `go`, `cut` and
  * `drain` are sent to a Worker; `address_failed`, `begin` and `outcome` are sent by a Worker. Also the route, the job
  * and the result of an attempt, which scheduler and Workers use internally, too, and the categories of bounces. Plain
- * data: `Outbox` sends messages as JSON text, because many small parts transfer faster as one string.
+ * data: messages are sent as JSON text, because many small parts transfer faster as one string; those of one tick
+ * together, and only after the current poll phase, so that what arrived together is sent together.
  */
 
 import type { DraftAttachment, TrackingChoice } from '#features/sending/queue/email.ts'
@@ -225,27 +226,6 @@ export type FromWorker =
       /** Absent when the attempt never began. */
       readonly trace?: AttemptTraceData
     }
-
-export class Outbox<T> {
-  readonly #send: (text: string) => void
-  #messages: T[] = []
-
-  /** @param send called after the tick in which the first message was pushed */
-  constructor(send: (text: string) => void) {
-    this.#send = send
-  }
-
-  push(message: T): void {
-    // setImmediate runs after the current poll phase, so what arrived together is sent together.
-    if (this.#messages.push(message) === 1) setImmediate(() => this.#flush())
-  }
-
-  #flush(): void {
-    const messages = this.#messages
-    this.#messages = []
-    this.#send(JSON.stringify(messages))
-  }
-}
 
 export type BounceCategory =
   | 'invalid_recipient'

@@ -3,6 +3,7 @@ import type { App } from '#features/core/app/app.ts'
 import { beginDelivery } from '#features/sending/queue/attempt-transitions.ts'
 import { findAttemptLogFields } from '#features/sending/queue/email.ts'
 import { NotProcessingError } from '#features/sending/queue/settle.ts'
+import { collectPerTick } from '#platform/queue/collect-per-tick.ts'
 import { StorageRetries, type WriteFailure } from '#platform/queue/retry.ts'
 import type { Millis } from '#platform/time/clock.ts'
 import { minutes, seconds } from '#platform/units.ts'
@@ -82,8 +83,16 @@ export class InFlightAttempts {
   readonly #retries: StorageRetries
   /** After the shutdown grace, an outcome that the database refuses once more is left to the next start. */
   #hasGivenUp = false
-  readonly #beginning = new TickBatch<InFlightAttempt>(MAX_PER_WRITE, (attempts) => void this.#storeBegin(attempts))
-  readonly #ending = new TickBatch<Outcome>(MAX_PER_WRITE, (outcomes) => void this.#storeOutcomes(outcomes))
+  readonly #collectBegin = collectPerTick<InFlightAttempt>(
+    queueMicrotask,
+    (attempts) => void this.#storeBegin(attempts),
+    MAX_PER_WRITE,
+  )
+  readonly #collectOutcome = collectPerTick<Outcome>(
+    queueMicrotask,
+    (outcomes) => void this.#storeOutcomes(outcomes),
+    MAX_PER_WRITE,
+  )
   #onSettled: () => void = () => undefined
 
   constructor(options: InFlightAttemptsOptions) {
@@ -125,7 +134,7 @@ export class InFlightAttempts {
    */
   begin(attempt: InFlightAttempt): void {
     if (this.#options.stopping.aborted) this.#options.onBegun(attempt, false)
-    else this.#beginning.push(attempt)
+    else this.#collectBegin(attempt)
   }
 
   async #storeBegin(attempts: readonly InFlightAttempt[]): Promise<void> {
@@ -154,7 +163,7 @@ export class InFlightAttempts {
     this.#options.onAttemptEnded(attempt)
     const { promise, resolve } = Promise.withResolvers<void>()
     attempt.settling = promise
-    this.#ending.push({ attempt, verdict, session, onStored: resolve })
+    this.#collectOutcome({ attempt, verdict, session, onStored: resolve })
     return promise
   }
 
@@ -233,25 +242,3 @@ const STOPPED = 'The service was stopped while the message was being sent, so th
 
 const toShutdownVerdict = ({ startedAt }: InFlightAttempt): Verdict =>
   startedAt === undefined ? { kind: 'released' } : { kind: 'uncertain', reason: STOPPED }
-
-class TickBatch<T> {
-  readonly #max: number
-  readonly #run: (items: readonly T[]) => void
-  #items: T[] = []
-
-  /** @param run called with up to `max` items, before the event loop continues */
-  constructor(max: number, run: (items: readonly T[]) => void) {
-    this.#max = max
-    this.#run = run
-  }
-
-  push(item: T): void {
-    if (this.#items.push(item) === 1) queueMicrotask(() => this.#flush())
-  }
-
-  #flush(): void {
-    const items = this.#items
-    this.#items = []
-    for (let from = 0; from < items.length; from += this.#max) this.#run(items.slice(from, from + this.#max))
-  }
-}

@@ -3,10 +3,11 @@
 import type { LaneClass } from '#features/sending/queue/lanes.ts'
 import type { Log } from '#platform/log/log.ts'
 import { startWorker } from '#platform/process/workers.ts'
+import { collectPerTick } from '#platform/queue/collect-per-tick.ts'
 import type { Clock } from '#platform/time/clock.ts'
 import { seconds } from '#platform/units.ts'
 import type { PreparedJob } from '../message/job.ts'
-import { type ConnectionLimits, type FromWorker, Outbox, type ToWorker, type WorkerSettings } from '../protocol.ts'
+import type { ConnectionLimits, FromWorker, ToWorker, WorkerSettings } from '../protocol.ts'
 import { computeBulkLimit } from '../providers/slot-pool.ts'
 
 export type TotalLimits = Omit<ConnectionLimits, 'bulkConnections'>
@@ -120,15 +121,15 @@ export function createWorkerPool(options: WorkerPoolOptions) {
   let isTerminated = false
   const shares = new WorkerShares(options.count)
   /** Messages to each living Worker. */
-  const outboxes: (Outbox<ToWorker> | undefined)[] = []
+  const sendTo: (((message: ToWorker) => void) | undefined)[] = []
   const workers: Worker[] = []
   /** Ids of the DKIM keys that each Worker has. */
   const keysSent: Set<string>[] = []
   /** Messages to a dead Worker, for its replacement. */
   const unsent: ToWorker[][] = []
   const post = (index: number, message: ToWorker): void => {
-    const outbox = outboxes[index]
-    if (outbox) outbox.push(message)
+    const send = sendTo[index]
+    if (send) send(message)
     else unsent[index]?.push(message)
   }
 
@@ -136,9 +137,9 @@ export function createWorkerPool(options: WorkerPoolOptions) {
     const worker = startWorker('delivery')
     let isDead = false
     workers[index] = worker
-    outboxes[index] = new Outbox((text) => {
+    sendTo[index] = collectPerTick<ToWorker>(setImmediate, (messages) => {
       // The attempts of a dead Worker are lost, also those that it was to get.
-      if (!isDead && !isTerminated) worker.postMessage(text)
+      if (!isDead && !isTerminated) worker.postMessage(JSON.stringify(messages))
     })
     worker.onmessage = ({ data }: MessageEvent<string>) => {
       if (!isDead) options.onMessages(JSON.parse(data) as FromWorker[])
@@ -147,7 +148,7 @@ export function createWorkerPool(options: WorkerPoolOptions) {
       if (isDead || isTerminated) return
       isDead = true
       options.log.error({ worker: index, reason }, 'delivery worker died')
-      outboxes[index] = undefined
+      sendTo[index] = undefined
       keysSent[index] = new Set()
       unsent[index] = []
       worker.terminate()

@@ -5,19 +5,19 @@
 import { rankOfClass } from '#features/sending/queue/lanes.ts'
 import { type ContentReader, createContentReader, MissingBlobError } from '#platform/content/read.ts'
 import { isTransientError, toPublicReason } from '#platform/disk/storage-errors.ts'
+import { collectPerTick } from '#platform/queue/collect-per-tick.ts'
 import { FairQueue } from '#platform/queue/fair-queue.ts'
 import { FairScheduler } from '#platform/queue/fair-scheduler.ts'
 import { systemClock } from '#platform/time/clock.ts'
 import type { SharedBody } from '../message/compose.ts'
-import {
-  type AttemptResult,
-  type AttemptSession,
-  type ConnectionLimits,
-  type DeliverJob,
-  type FromWorker,
-  Outbox,
-  type ToWorker,
-  type WorkerSettings,
+import type {
+  AttemptResult,
+  AttemptSession,
+  ConnectionLimits,
+  DeliverJob,
+  FromWorker,
+  ToWorker,
+  WorkerSettings,
 } from '../protocol.ts'
 import { findSiteRejection } from '../verdict/replies.ts'
 import { AttemptTrace, Connections } from './connections.ts'
@@ -62,9 +62,7 @@ class DeliveryWorker {
   constructor(settings: WorkerSettings) {
     this.#settings = settings
     this.#content = createContentReader(settings.contentFolder)
-    this.#connections = new Connections(systemClock, settings, (failure) =>
-      outbox.push({ type: 'address_failed', failure }),
-    )
+    this.#connections = new Connections(systemClock, settings, (failure) => send({ type: 'address_failed', failure }))
   }
 
   handle(message: Exclude<ToWorker, { type: 'settings' }>): void {
@@ -179,7 +177,7 @@ class DeliveryWorker {
     if (this.#isDraining) return Promise.reject(new Error('the service is stopping'))
     const begun = Promise.withResolvers<void>()
     this.#awaitingGo.set(recipientId, begun)
-    outbox.push({ type: 'begin', recipientId })
+    send({ type: 'begin', recipientId })
     return begun.promise
   }
 
@@ -187,7 +185,7 @@ class DeliveryWorker {
     const body = this.#bodies.get(job.emailId)
     if (body && --body.jobs === 0) this.#bodies.delete(job.emailId)
     const { recipientId } = job
-    outbox.push({ type: 'outcome', recipientId, result, session, ...(trace && { trace: trace.toData() }) })
+    send({ type: 'outcome', recipientId, result, session, ...(trace && { trace: trace.toData() }) })
   }
 
   /** Removes waiting messages first: otherwise they would get the connections of the attempts that end. */
@@ -210,7 +208,7 @@ class DeliveryWorker {
   }
 }
 
-const outbox = new Outbox<FromWorker>((text) => self.postMessage(text))
+const send = collectPerTick<FromWorker>(setImmediate, (messages) => self.postMessage(JSON.stringify(messages)))
 
 function toFailureResult(error: unknown): AttemptResult {
   if (error instanceof MissingBlobError) return { kind: 'content_missing' }
