@@ -120,20 +120,15 @@ export type WorkerPool = ReturnType<typeof createWorkerPool>
 export function createWorkerPool(options: WorkerPoolOptions) {
   let isTerminated = false
   const shares = new WorkerShares(options.count)
-  /** Messages to each living Worker. */
-  const sendTo: (((message: ToWorker) => void) | undefined)[] = []
+  /** Each sends to a Worker; that of a dead one keeps the messages for its replacement. */
+  const sendTo: ((message: ToWorker) => void)[] = []
   const workers: Worker[] = []
   /** Ids of the DKIM keys that each Worker has. */
   const keysSent: Set<string>[] = []
-  /** Messages to a dead Worker, for its replacement. */
-  const unsent: ToWorker[][] = []
-  const post = (index: number, message: ToWorker): void => {
-    const send = sendTo[index]
-    if (send) send(message)
-    else unsent[index]?.push(message)
-  }
+  const post = (index: number, message: ToWorker): void => sendTo[index]?.(message)
 
-  const launchWorker = (index: number) => {
+  /** @param unsent messages to its predecessor */
+  const launchWorker = (index: number, unsent: readonly ToWorker[] = []) => {
     const worker = startWorker('delivery')
     let isDead = false
     workers[index] = worker
@@ -148,19 +143,19 @@ export function createWorkerPool(options: WorkerPoolOptions) {
       if (isDead || isTerminated) return
       isDead = true
       options.log.error({ worker: index, reason }, 'delivery worker died')
-      sendTo[index] = undefined
+      const kept: ToWorker[] = []
+      sendTo[index] = (message) => void kept.push(message)
       keysSent[index] = new Set()
-      unsent[index] = []
       worker.terminate()
       options.onDeath(index)
       options.clock.after(RESTART_DELAY_MS, () => {
-        if (!isTerminated) launchWorker(index)
+        if (!isTerminated) launchWorker(index, kept)
       })
     }
     worker.onerror = (event) => handleDeath(event.message)
     worker.addEventListener('close', () => handleDeath('closed'))
     post(index, { type: 'settings', settings: options.settings })
-    for (const message of unsent[index]?.splice(0) ?? []) post(index, message)
+    for (const message of unsent) post(index, message)
   }
   for (let index = 0; index < options.count; index++) {
     keysSent[index] = new Set()
