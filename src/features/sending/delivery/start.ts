@@ -32,18 +32,16 @@ export async function startDelivery(
   const ports = [capture.port, simulator.port]
   for (const port of ports) app.ownPorts.add(port)
   const scheduler = new DeliveryScheduler(app, { capture, simulator }, options)
+  const stop = async () => {
+    await scheduler.stop()
+    await Promise.all([capture.close(), simulator.close()])
+  }
   try {
     await scheduler.start()
   } catch (error) {
     for (const port of ports) app.ownPorts.delete(port)
-    await Promise.all([scheduler.stop(), capture.close(), simulator.close()])
+    await stop()
     throw error
   }
-  return {
-    scheduler,
-    async stop() {
-      await scheduler.stop()
-      await Promise.all([capture.close(), simulator.close()])
-    },
-  }
+  return { scheduler, stop }
 }
