@@ -118,9 +118,7 @@ export class InFlightAttempts {
 
   /** The attempts of a lane whose outcome is not stored yet. */
   ofLane(lane: string): InFlightAttempt[] {
-    const found: InFlightAttempt[] = []
-    for (const attempt of this.#attempts.values()) if (attempt.lane === lane) found.push(attempt)
-    return found
+    return this.all().filter((attempt) => attempt.lane === lane)
   }
 
   /** All attempts whose outcome is not stored yet. */

@@ -61,10 +61,9 @@ export function readProviders({
       `${path}: ${relayed[0]}.route is "smarthost" but neither TASSIS_RELAY_URL nor TASSIS_OVERFLOW_URL is set; set one to a URL such as smtp://user:password@smtp.example.com:587.`,
     )
   const { default: fallback } = entries
-  const policies = Object.entries(entries).map(([name, entry]) =>
-    toPolicy(name, { ...fallback, mx: [], ...entry } as Entry),
+  return new Map(
+    Object.entries(entries).map(([name, entry]) => [name, toPolicy(name, { ...fallback, mx: [], ...entry } as Entry)]),
   )
-  return new Map(policies.map((policy) => [policy.name, policy]))
 }
 
 function readFile(path: string): string {
