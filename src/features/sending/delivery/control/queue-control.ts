@@ -135,6 +135,7 @@ async function changeSelected(
     place = next
   }
   const { unchanged: _, ...result } = counts
+  // Filled for retried mail only: the names of its suspended providers.
   return { ...result, suspended: [] as string[], next_cursor: formatPlace(place) }
 }
 
