@@ -114,7 +114,7 @@ export type ProviderPolicy = Readonly<ReturnType<typeof toPolicy>>
 
 const toPolicy = (name: string, entry: Entry) => ({
   name,
-  /** Suffixes of the names of the MX hosts. */
+  /** Suffixes of the names of the MX hosts, in lower case. */
   mx: entry.mx.map((suffix) => suffix.toLowerCase()),
   connections: entry.connections,
   messagesPerConnection: entry.messages_per_connection,

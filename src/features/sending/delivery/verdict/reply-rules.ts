@@ -25,6 +25,9 @@ export interface ReplyRule {
   readonly alert: boolean
   /** Whether it names enhanced status codes. */
   readonly hasCodes: boolean
+}
+
+interface WordRule extends ReplyRule {
   /** Whether the words match; never when the rule has no patterns. */
   readonly matchesWords: (words: string) => boolean
   readonly matches: (facts: ReplyFacts) => boolean
@@ -112,8 +115,6 @@ function buildMatcher(patterns: readonly string[]): (words: string) => boolean {
   return (text) => pattern.test(text)
 }
 
-const matchesNothing = () => false
-
 /** `15m` or `4h` in ms. */
 function parseDuration(text: string): number {
   const amount = Number(text.slice(0, -1))
@@ -145,11 +146,11 @@ function toEffect(entry: Effect, category: BounceCategory): Pick<ReplyRule, 'act
   }
 }
 
-function toRule(entry: RuleEntry): ReplyRule {
+function toRule(entry: RuleEntry): WordRule {
   const { id, category, provider, patterns, codes, replies, phases } = entry
   const matchesWords = patterns
     ? buildMatcher(patterns.map((text) => text.replaceAll('{mailbox}', () => MAILBOX_NOUNS)))
-    : matchesNothing
+    : () => false
   const areCodes = codes?.map(parseCodes)
   const areReplies = replies?.map(parseRange)
   return {
@@ -167,7 +168,7 @@ function toRule(entry: RuleEntry): ReplyRule {
   }
 }
 
-const buildRules = (group: Group): readonly ReplyRule[] => RULE_TABLE[group].map(toRule)
+const buildRules = (group: Group): readonly WordRule[] => RULE_TABLE[group].map(toRule)
 
 export const EXACT_RULES = buildRules('exact')
 const LIVING_RULES = buildRules('living')
@@ -177,7 +178,7 @@ const UNKNOWN_RULES = buildRules('unknown')
 const UNAVAILABLE_RULES = buildRules('unavailable')
 const FALLBACK_RULES = buildRules('fallback')
 /** All rules with words, except the exact ones, in order of precedence. */
-export const WORD_RULES: readonly ReplyRule[] = [
+export const WORD_RULES: readonly WordRule[] = [
   ...LIVING_RULES,
   ...(['provider', 'sender', 'message', 'policy'] as const).flatMap(buildRules),
   ...LOCKED_RULES,
@@ -187,13 +188,11 @@ export const WORD_RULES: readonly ReplyRule[] = [
   ...buildRules('vague'),
 ]
 
-/** What an enhanced status code means; `isDecisive`: even when the words suggest another cause. */
-export interface CodeRule extends ReplyRule {
-  readonly isDecisive: boolean
-}
-
-/** By subject and detail, such as `1.1`. */
-export const RULES_BY_CODE: ReadonlyMap<string, CodeRule> = new Map(
+/**
+ * What an enhanced status code means, by subject and detail, such as `1.1`; `isDecisive`: even when the words suggest
+ * another cause.
+ */
+export const RULES_BY_CODE: ReadonlyMap<string, ReplyRule & { readonly isDecisive: boolean }> = new Map(
   Object.entries(RULE_TABLE.codes).map(([code, entry]) => [
     code,
     {
@@ -201,15 +200,13 @@ export const RULES_BY_CODE: ReadonlyMap<string, CodeRule> = new Map(
       category: entry.category,
       ...toEffect(entry, entry.category),
       hasCodes: true,
-      matchesWords: matchesNothing,
-      matches: ({ status }) => status?.slice(2) === code,
       isDecisive: entry.decisive === true,
     },
   ]),
 )
 
 /** The rule of a group that code names. Throws at start when the file has none. */
-function getRule(rules: readonly ReplyRule[], id: string): ReplyRule {
+function getRule(rules: readonly WordRule[], id: string): WordRule {
   const rule = rules.find((each) => each.id === id)
   if (!rule) throw new Error(`replies.toml has no rule ${id}`)
   return rule
@@ -340,7 +337,7 @@ const MICROSOFT_DIRECTORY = /\brecipient address rejected: access denied\b.{0,50
 
 export const isMicrosoftDirectoryReply = (words: string): boolean => MICROSOFT_DIRECTORY.test(words)
 
-const matchesAny = (rules: readonly ReplyRule[], words: string): boolean =>
+const matchesAny = (rules: readonly WordRule[], words: string): boolean =>
   rules.some(({ matchesWords }) => matchesWords(words))
 
 /** The rule of a reply about a live address, such as a full mailbox or greylisting, with any code. */
