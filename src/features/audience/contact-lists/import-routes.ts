@@ -38,7 +38,7 @@ const CANCELLED_REASON =
   'The import was cancelled; the contacts imported before stay, and the file can be imported again.'
 
 /**
- * Contacts imported so far stay; the importer deletes the file. Repeating it has no effect. Throws 404 for the list or
+ * Contacts imported so far stay; the file is deleted. Repeating it has no effect. Throws 404 for the list or
  * the import, 409 `import_over` when the import has ended.
  */
 const cancelImport = (app: App, actor: Actor, listId: string, operationId: string): Promise<Operation> =>
@@ -60,13 +60,12 @@ const cancelImport = (app: App, actor: Actor, listId: string, operationId: strin
       { list_id: formatUuid(list.uuid) },
       'operation',
     )
-    tx.afterCommit(() => {
-      void removeSpooledFile(app, job.file).catch((error: unknown) =>
-        app.log.error({ err: error, operation: operation.id }, 'file of a cancelled import not deleted'),
-      )
-      // The importer closes the file.
-      app.importDue.emit()
-    })
+    tx.afterCommit(
+      () =>
+        void removeSpooledFile(app, job.file).catch((error: unknown) =>
+          app.log.error({ err: error, operation: operation.id }, 'file of a cancelled import not deleted'),
+        ),
+    )
     return getOperation(tx.db, actor.accountId, operationId)
   })
 

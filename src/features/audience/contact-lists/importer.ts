@@ -17,7 +17,7 @@ import { type DueLoop, startDueLoop } from '#platform/queue/due-loop.ts'
 import { addInTransaction } from './add.ts'
 import { parseAnswers } from './answers.ts'
 import { type CsvContact, parseContact } from './csv.ts'
-import { type ImportBatch, type ImportFile, openImportFile, TruncatedFileError } from './import-file.ts'
+import { type ImportBatch, openImportFile, TruncatedFileError } from './import-file.ts'
 import {
   deleteImport,
   findNextImport,
@@ -37,32 +37,18 @@ const MAX_ERROR_LENGTH = 300
 
 /** Starts the loop; `app.importDue` wakes it. */
 export function startImporter(app: App): DueLoop {
-  const files = new Map<number, ImportFile>()
   let lastAccountId = 0
   let areLeftoversRemoved = false
 
-  const close = async (id: number): Promise<void> => {
-    await files.get(id)?.close()
-    files.delete(id)
-  }
-  const finish = async (job: Import): Promise<void> => {
-    await close(job.id)
-    await removeSpooledFile(app, job.file)
-  }
-
   const advance = async (job: Import): Promise<void> => {
-    let file = files.get(job.id)
-    if (!file) {
-      file = await openImportFile(toSpoolPath(app, job.file), job.sizeBytes, parseAnswers(job.answers))
-      files.set(job.id, file)
-    }
+    const file = await openImportFile(toSpoolPath(app, job.file), job.sizeBytes, parseAnswers(job.answers))
     const batch = await file.readBatch(job)
     const owner = getTenantId(app.db, job.accountId)
     const lines = await app.fairScheduler.resume(owner, () =>
       batch.records.map((record) => ({ line: record.line, result: parseContact(record, file.head) })),
     )
     const hasEnded = await app.commit.write((tx) => importBatch(app, tx, job, batch, lines), { owner })
-    if (hasEnded) await finish(job)
+    if (hasEnded) await removeSpooledFile(app, job.file)
   }
 
   return startDueLoop({
@@ -75,7 +61,6 @@ export function startImporter(app: App): DueLoop {
         await removeLeftovers(app, (file) => hasImport(app.db, file))
         areLeftoversRemoved = true
       }
-      for (const id of files.keys()) if (!isImportOpen(app.db, id)) await close(id)
       const job = findNextImport(app.db, lastAccountId)
       if (!job) return undefined
       lastAccountId = job.accountId
@@ -84,18 +69,16 @@ export function startImporter(app: App): DueLoop {
       } catch (error) {
         // The import itself has no error: it continues when the disk has space again.
         if (isStorageFailure(error)) throw error
+        // It was cancelled, which deletes its file.
+        if (!isImportOpen(app.db, job.id)) return app.clock.now()
         // The plan is full, or a line is too long.
         const isTheirs = error instanceof AppError
         if (!isTheirs) app.log.error({ err: error, operation: job.operationId }, 'contact import failed')
         const reason = isTheirs ? error.message : isGone(error) ? FILE_GONE : IMPORT_FAILED
         await app.commit.writeFromReserve((tx) => failImport(app, tx, job, reason))
-        await finish(job)
+        await removeSpooledFile(app, job.file)
       }
       return app.clock.now()
-    },
-    async onEnded() {
-      for (const file of files.values()) await file.close()
-      files.clear()
     },
   })
 }

@@ -61,21 +61,17 @@ export async function startImport(app: App, actor: Actor, input: ImportInput): P
 async function requireNoQuestions(app: App, actor: Actor, { file, sizeBytes }: SpooledFile, answers: Answers) {
   const opened = await openImportFile(toSpoolPath(app, file), sizeBytes, answers)
   const questions = new Questions(opened.head.columns)
-  try {
-    const owner = getTenantId(app.db, actor.accountId)
-    let batch = { doneBytes: 0, doneLines: 0, isLast: !opened.head.hasHeader }
-    while (!batch.isLast) {
-      const read = await opened.readBatch(batch)
-      await app.fairScheduler.resume(owner, () => {
-        for (const record of read.records) {
-          const result = parseContact(record, opened.head)
-          if (record.kind === 'record' && !('error' in result)) questions.add(result.unclear, record.cells)
-        }
-      })
-      batch = read
-    }
-  } finally {
-    await opened.close()
+  const owner = getTenantId(app.db, actor.accountId)
+  let batch = { doneBytes: 0, doneLines: 0, isLast: !opened.head.hasHeader }
+  while (!batch.isLast) {
+    const read = await opened.readBatch(batch)
+    await app.fairScheduler.resume(owner, () => {
+      for (const record of read.records) {
+        const result = parseContact(record, opened.head)
+        if (record.kind === 'record' && !('error' in result)) questions.add(result.unclear, record.cells)
+      }
+    })
+    batch = read
   }
   questions.requireNone()
 }
