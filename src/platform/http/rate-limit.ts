@@ -1,5 +1,6 @@
 /** @module Token buckets, one per key (an account, an address). In memory only: a restart fills them. */
 import type { Clock } from '#platform/time/clock.ts'
+import { tooManyRequests } from '../errors.ts'
 
 export interface Rate {
   readonly ratePerSecond: number
@@ -9,6 +10,11 @@ export interface Rate {
 
 type Refusal = { readonly ok: false; readonly retryAfterSeconds: number }
 export type RateDecision = { readonly ok: true } | Refusal
+
+/** Throws a 429 for a refusal. */
+export function requireTaken(decision: RateDecision, message: string, code = 'rate_limited'): void {
+  if (!decision.ok) throw tooManyRequests(code, message, decision.retryAfterSeconds)
+}
 
 export type RateLimiter = ReturnType<typeof createRateLimiter>
 

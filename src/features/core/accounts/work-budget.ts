@@ -6,8 +6,7 @@
 import type { Database } from 'bun:sqlite'
 import type { WorkBudget } from '#features/core/app/app.ts'
 import { prepareStatements } from '#platform/db/open.ts'
-import { tooManyRequests } from '#platform/errors.ts'
-import { createRateLimiter, type Rate } from '#platform/http/rate-limit.ts'
+import { createRateLimiter, type Rate, requireTaken } from '#platform/http/rate-limit.ts'
 import { perOwner } from '#platform/per-owner.ts'
 import type { Clock } from '#platform/time/clock.ts'
 
@@ -55,13 +54,11 @@ export function createWorkBudget(
   return {
     spend(accountId, units) {
       if (units <= 0) return
-      const result = limiter.take(String(getTenantId(db, accountId)), units, rate)
-      if (!result.ok)
-        throw tooManyRequests(
-          'work_limit',
-          `The requests of this account cause more than ${rate.ratePerSecond} units of work per second (a recipient, a row, 4 KiB of body and 50 values in it are one each); wait as long as Retry-After says, or send smaller requests.`,
-          result.retryAfterSeconds,
-        )
+      requireTaken(
+        limiter.take(String(getTenantId(db, accountId)), units, rate),
+        `The requests of this account cause more than ${rate.ratePerSecond} units of work per second (a recipient, a row, 4 KiB of body and 50 values in it are one each); wait as long as Retry-After says, or send smaller requests.`,
+        'work_limit',
+      )
     },
     charge(accountId, units) {
       if (units > 0) limiter.charge(String(getTenantId(db, accountId)), units, rate)

@@ -13,11 +13,11 @@ import { getBillingState, setPlan, setQuota } from '#features/core/accounts/subs
 import type { Actor, App } from '#features/core/app/app.ts'
 import { authenticated, commandRoute, describeWith } from '#features/core/app/http.ts'
 import { auditChange } from '#features/core/audit-logs/audit.ts'
-import { AppError, conflict, invalid, tooManyRequests } from '#platform/errors.ts'
+import { AppError, conflict, invalid } from '#platform/errors.ts'
 import { describeRoute, ownersOnly, publicRoute } from '#platform/http/access.ts'
 import { acceptsBody } from '#platform/http/body.ts'
 import { dataBody, onePageBody } from '#platform/http/envelope.ts'
-import { createRateLimiter, type Rate } from '#platform/http/rate-limit.ts'
+import { createRateLimiter, type Rate, requireTaken } from '#platform/http/rate-limit.ts'
 import { withoutTimeLimit } from '#platform/http/request-context.ts'
 import { CountOrNull, DataBody, PageBody, StrictObject, Text } from '#platform/http/schemas.ts'
 import { openPortal, startCheckout } from './checkout.ts'
@@ -42,11 +42,8 @@ const SESSION_RATE: Rate = { burst: 30, ratePerSecond: 10 / 60 }
 
 export function billingRoutes(app: App) {
   const limiter = createRateLimiter(app.clock)
-  const requireRate = ({ accountId }: Actor): void => {
-    const decision = limiter.take(String(accountId), 1, SESSION_RATE)
-    if (!decision.ok)
-      throw tooManyRequests('rate_limited', 'Too many pages were requested; wait a little.', decision.retryAfterSeconds)
-  }
+  const requireRate = ({ accountId }: Actor): void =>
+    requireTaken(limiter.take(String(accountId), 1, SESSION_RATE), 'Too many pages were requested; wait a little.')
 
   return new Elysia({ prefix: '/v1/billing', tags })
     .get('/plans', () => onePageBody(listPlanTerms(app.config).map(planWire)), {

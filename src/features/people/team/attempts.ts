@@ -6,9 +6,8 @@
  * someone with the password can submit one.
  */
 import type { App } from '#features/core/app/app.ts'
-import { tooManyRequests } from '#platform/errors.ts'
 import { createNetworkLimiter } from '#platform/http/network-limit.ts'
-import { createRateLimiter, type Rate, type RateDecision } from '#platform/http/rate-limit.ts'
+import { createRateLimiter, type Rate, type RateDecision, requireTaken } from '#platform/http/rate-limit.ts'
 import { networkOf, networksOf } from '#platform/net/network.ts'
 import { backoffDelayMs } from '#platform/queue/backoff.ts'
 import { minutes, seconds } from '#platform/units.ts'
@@ -88,7 +87,7 @@ export function createAttempts(app: App) {
     requireUser(email: string, ipAddress: string, step: '' | 'code of ' = ''): void {
       const { key, isKnown } = toAttemptKey(email, ipAddress)
       const wait = remainingWaitMs(key)
-      if (wait > 0) throw tooManyAttempts(wait / 1000)
+      if (wait > 0) requireAllowed({ ok: false, retryAfterSeconds: wait / 1000 })
       requireAllowed(userLimiter.take(step + key, 1, networkUserRate))
       if (!isKnown) requireAllowed(userLimiter.take(step + toUserKey(email), 1, userRate))
     },
@@ -114,9 +113,5 @@ export function createAttempts(app: App) {
 /** An IPv4 address, or the /48 of an IPv6 address: the owner of a /48 has 65,536 networks. */
 const findWidestNetwork = (ipAddress: string): string => networksOf(ipAddress).at(-1) ?? ipAddress
 
-function requireAllowed(decision: RateDecision): void {
-  if (!decision.ok) throw tooManyAttempts(decision.retryAfterSeconds)
-}
-
-const tooManyAttempts = (retryAfterSeconds: number) =>
-  tooManyRequests('rate_limited', 'Too many attempts; wait before you try again.', retryAfterSeconds)
+const requireAllowed = (decision: RateDecision): void =>
+  requireTaken(decision, 'Too many attempts; wait before you try again.')

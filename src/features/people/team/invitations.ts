@@ -10,8 +10,8 @@ import { auditChange } from '#features/core/audit-logs/audit.ts'
 import { sendSystemMail } from '#features/sending/system-mail/send.ts'
 import type { Tx } from '#platform/db/commit.ts'
 import { prepareStatements } from '#platform/db/open.ts'
-import { conflict, notFound, tooManyRequests } from '#platform/errors.ts'
-import { createRateLimiter, type Rate } from '#platform/http/rate-limit.ts'
+import { conflict, notFound } from '#platform/errors.ts'
+import { createRateLimiter, type Rate, requireTaken } from '#platform/http/rate-limit.ts'
 import { newUuid, parseUuid, type UuidBytes } from '#platform/ids.ts'
 import type { Millis } from '#platform/time/clock.ts'
 import { days } from '#platform/units.ts'
@@ -86,11 +86,8 @@ export type Invite = (
  */
 export function createInviter(app: App): Invite {
   const mails = createRateLimiter(app.clock)
-  const requireRate = (key: string, rate: Rate): void => {
-    const decision = mails.take(key, 1, rate)
-    if (!decision.ok)
-      throw tooManyRequests('rate_limited', 'Too many invitations; wait before the next.', decision.retryAfterSeconds)
-  }
+  const requireRate = (key: string, rate: Rate): void =>
+    requireTaken(mails.take(key, 1, rate), 'Too many invitations; wait before the next.')
   return async (actor, input) => {
     const email = parseUserEmail(input.email)
     const { role } = input

@@ -9,7 +9,7 @@ import type { App } from '#features/core/app/app.ts'
 import { readLink } from '#features/sending/tracking/tokens.ts'
 import { getPublicHost, isOwnHost } from '#features/setup/domains/tracking-domain.ts'
 import { tooManyRequests } from '#platform/errors.ts'
-import { createRateLimiter } from '#platform/http/rate-limit.ts'
+import { createRateLimiter, requireTaken } from '#platform/http/rate-limit.ts'
 import type { HeadOutcome } from '#platform/net/safe-fetch.ts'
 import { minutes, seconds } from '#platform/units.ts'
 import { decodeValue, readHead } from '#protocols/mime/header-fields.ts'
@@ -49,13 +49,10 @@ export function createLinkChecker(app: LinkApp, store: CaptureStore) {
     running.add(tenantId)
     try {
       const captured = await readCapturedMessage(app, store, accountId, id)
-      const taken = limiter.take(String(tenantId), 1, RATE)
-      if (!taken.ok)
-        throw tooManyRequests(
-          'rate_limited',
-          `At most ${MAX_CHECKS_PER_MINUTE} link checks a minute are allowed; wait as long as Retry-After says.`,
-          taken.retryAfterSeconds,
-        )
+      requireTaken(
+        limiter.take(String(tenantId), 1, RATE),
+        `At most ${MAX_CHECKS_PER_MINUTE} link checks a minute are allowed; wait as long as Retry-After says.`,
+      )
       return await checkMessage(app, accountId, captured)
     } finally {
       running.delete(tenantId)

@@ -9,10 +9,10 @@ import { type SendRequest, SendResponse } from '#features/sending/accept/model.t
 import type { TakeRate } from '#features/sending/accept/sendable.ts'
 import { NOT_TRACKED } from '#features/sending/queue/email.ts'
 import { type Domain, getDomain } from '#features/setup/domains/domains.ts'
-import { conflict, invalid, tooManyRequests } from '#platform/errors.ts'
+import { conflict, invalid } from '#platform/errors.ts'
 import { describeRoute, sessionOnly } from '#platform/http/access.ts'
 import { dataBody } from '#platform/http/envelope.ts'
-import { createRateLimiter } from '#platform/http/rate-limit.ts'
+import { createRateLimiter, requireTaken } from '#platform/http/rate-limit.ts'
 import { errorResponses, locatedAt } from '#platform/http/route-errors.ts'
 import { DataBody, StrictObject } from '#platform/http/schemas.ts'
 import { hours, seconds } from '#platform/units.ts'
@@ -49,13 +49,10 @@ export function createTestMail(
     },
     /** Throws a 429 `rate_limited`, and what accepting an email throws. @param id row id of what is tested */
     async send(actor: Actor, id: number, request: SendRequest): Promise<SendResponse> {
-      const taken = limiter.take(String(id), 1, rate)
-      if (!taken.ok)
-        throw tooManyRequests(
-          'rate_limited',
-          `At most ${maxPerHour} test emails an hour can be sent ${origin}; wait as long as Retry-After says.`,
-          taken.retryAfterSeconds,
-        )
+      requireTaken(
+        limiter.take(String(id), 1, rate),
+        `At most ${maxPerHour} test emails an hour can be sent ${origin}; wait as long as Retry-After says.`,
+      )
       return (await acceptRequest(app, actor, request, undefined, () => takeRate(actor))).response
     },
   }

@@ -7,11 +7,11 @@ import { domainToUnicode } from 'node:url'
 import { Elysia } from 'elysia'
 import type { App } from '#features/core/app/app.ts'
 import { chooseOurTexts, findShownTexts, type ShownTexts } from '#features/setup/wording/wording.ts'
-import { AppError, tooManyRequests } from '#platform/errors.ts'
+import { AppError } from '#platform/errors.ts'
 import { acceptsBody } from '#platform/http/body.ts'
 import type { Html } from '#platform/http/html.ts'
 import { localisedResponse } from '#platform/http/language.ts'
-import { createRateLimiter, type Rate } from '#platform/http/rate-limit.ts'
+import { createRateLimiter, type Rate, requireTaken } from '#platform/http/rate-limit.ts'
 import { MAX_TOKEN_LENGTH, openUnsubscribeToken, UNSUBSCRIBE_PATH, type UnsubscribeFacts } from './headers.ts'
 import * as page from './page.ts'
 import {
@@ -52,7 +52,7 @@ export function unsubscribePages(app: App) {
       case 'resubscribe':
       case 'resubscribe-all': {
         const decision = resubscribeLimiter.take(rateLimitKey(facts), 1, RESUBSCRIBE_RATE)
-        if (!decision.ok) throw tooManyRequests('too_many_changes', 'Try again later.', decision.retryAfterSeconds)
+        requireTaken(decision, 'Try again later.', 'too_many_changes')
         return resubscribe(app, facts, action === 'resubscribe' ? 'named' : 'all')
       }
     }
