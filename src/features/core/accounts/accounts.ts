@@ -153,11 +153,16 @@ export function requireAccount({ config, db }: Pick<App, 'config' | 'db'>, id: s
   return account
 }
 
+/** The same actor, acting in an account: audit entries go to its log. */
+export const actIn = (actor: Actor, { id, uuid }: Pick<Account, 'id' | 'uuid'>): Actor => ({
+  ...actor,
+  accountId: id,
+  accountUuid: formatUuid(uuid),
+})
+
 /** For operators: acts for the account with a public id. Throws 404 for an unknown one. */
-export function actForAccount(app: Pick<App, 'config' | 'db'>, actor: Actor, id: string): Actor {
-  const account = requireAccount(app, id)
-  return { ...actor, accountId: account.id, accountUuid: formatUuid(account.uuid) }
-}
+export const actForAccount = (app: Pick<App, 'config' | 'db'>, actor: Actor, id: string): Actor =>
+  actIn(actor, requireAccount(app, id))
 
 /** Row id for a filter by public id; undefined: no filter; 0, which no account has, for an unknown id. */
 export function findFilteredAccountId(

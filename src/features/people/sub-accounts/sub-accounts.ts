@@ -6,7 +6,7 @@
  */
 import type { Database } from 'bun:sqlite'
 import type { Static } from '@sinclair/typebox'
-import { type Account, getAccount } from '#features/core/accounts/accounts.ts'
+import { type Account, actIn, getAccount } from '#features/core/accounts/accounts.ts'
 import { requirePlanCapacity } from '#features/core/accounts/limits.ts'
 import {
   findSubAccount,
@@ -25,7 +25,7 @@ import type { Tx } from '#platform/db/commit.ts'
 import { AppError, invalid } from '#platform/errors.ts'
 import { notFoundById } from '#platform/http/schemas.ts'
 import { parseName } from '#platform/http/validation.ts'
-import { formatUuid, parseUuid, type UuidBytes } from '#platform/ids.ts'
+import { parseUuid, type UuidBytes } from '#platform/ids.ts'
 import { addAccount } from './create-account.ts'
 import type { NewSubAccountBody, SubAccountChangeBody } from './model.ts'
 
@@ -63,7 +63,7 @@ export async function createSubAccount(
     // The parent may have been deleted during hashing; no one would then delete this sub-account.
     requireOpenAccount(tx.db, actor.accountId)
     const parent = requireCanCreate(app, tx.db, actor, quota)
-    const toOwnActor = (id: number, uuid: UuidBytes) => toActorIn(actor, { id, uuid: formatUuid(uuid) })
+    const toOwnActor = (id: number, uuid: UuidBytes) => actIn(actor, { id, uuid })
     const subAccount = { name, email, plan: parent.plan, parent: actor, monthlyQuota: quota ?? null }
     const account = addAccount(app, tx, subAccount, toOwnActor)
     const subAccountActor = toOwnActor(account.id, account.uuid)
@@ -112,12 +112,12 @@ export function changeSubAccount(
     const disabledAt = isSwitched ? (isActive ? null : now) : undefined
     updateSubAccount(tx, account, { name, monthlyQuota, disabledAt }, now)
     const changed = { monthly_quota: monthlyQuota, is_active: isActive }
-    const uuid = formatUuid(account.uuid)
     const before = { name: account.name, monthly_quota: account.monthlyQuota, is_active: account.disabledAt === null }
     const own = { name, ...changed, ...describeChanges(before, { name, ...changed }) }
-    auditChange(app, tx, toActorIn(actor, { id: account.id, uuid }), 'account.updated', uuid, own)
+    auditChange(app, tx, actIn(actor, account), 'account.updated', account.uuid, own)
     // Outlives the sub-account, so it has none of its data.
-    auditChange(app, tx, actor, 'sub_account.updated', uuid, { ...changed, ...describeChanges(before, changed) })
+    const shown = { ...changed, ...describeChanges(before, changed) }
+    auditChange(app, tx, actor, 'sub_account.updated', account.uuid, shown)
     if (isSwitched) {
       announceAccessChange(app, tx, account.id)
       announceSendingChange(app, tx, account.id)
@@ -145,7 +145,7 @@ export async function deleteSubAccount(
   await deleteAccount(app, actor, account, (tx) => {
     // Of two concurrent calls, the second finds nothing.
     getSubAccount(app, actor, id, tx.db)
-    auditChange(app, tx, actor, 'sub_account.deleted', formatUuid(account.uuid), {})
+    auditChange(app, tx, actor, 'sub_account.deleted', account.uuid, {})
   })
   return account
 }
@@ -158,17 +158,9 @@ export async function createSubAccountKey(
   input: Parameters<typeof createApiKey>[2],
 ): Promise<ApiKey & { key: string }> {
   const account = getSubAccount(app, actor, id)
-  const uuid = formatUuid(account.uuid)
-  return createApiKey(app, toActorIn(actor, { id: account.id, uuid }), input, (tx, keyId) => {
+  return createApiKey(app, actIn(actor, account), input, (tx, keyId) => {
     // The sub-account may have been deleted while this call waited for the transaction.
     getSubAccount(app, actor, id, tx.db)
-    auditChange(app, tx, actor, 'sub_account.api_key_created', uuid, { api_key_id: keyId })
+    auditChange(app, tx, actor, 'sub_account.api_key_created', account.uuid, { api_key_id: keyId })
   })
 }
-
-/** The same actor, in a sub-account, so that audit entries go to the sub-account's log. */
-const toActorIn = (actor: Actor, account: { readonly id: number; readonly uuid: string }): Actor => ({
-  ...actor,
-  accountId: account.id,
-  accountUuid: account.uuid,
-})

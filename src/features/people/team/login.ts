@@ -4,6 +4,7 @@
  * of their accounts, once a minute.
  */
 
+import { actIn } from '#features/core/accounts/accounts.ts'
 import { announceAccessChange } from '#features/core/app/account-changes.ts'
 import type { Actor, App } from '#features/core/app/app.ts'
 import { type AuditActor, auditChange, createSystemActor } from '#features/core/audit-logs/audit.ts'
@@ -280,8 +281,7 @@ export const switchAccount = (app: App, actor: Actor, accountId: string): Promis
     if (!found) throw notFound('account_not_found', 'You belong to no account with this id.')
     setSessionAccount(tx, requireSessionId(actor), found.accountId)
     announceAccessChange(app, tx, actor.accountId)
-    const accountUuid = formatUuid(found.uuid)
-    const actorThere = { ...actor, accountId: found.accountId, accountUuid }
-    auditChange(app, tx, actorThere, 'session.account_changed', accountUuid, undefined, 'account')
+    const actorThere = actIn(actor, { id: found.accountId, uuid: found.uuid })
+    auditChange(app, tx, actorThere, 'session.account_changed', found.uuid, undefined, 'account')
     return found
   })
