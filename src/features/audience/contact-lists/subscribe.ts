@@ -4,6 +4,7 @@
  * the address can get mail.
  */
 
+import { findAccountUuid } from '#features/core/accounts/accounts.ts'
 import { storeWithinPlan } from '#features/core/accounts/limits.ts'
 import type { App } from '#features/core/app/app.ts'
 import { createSystemActor } from '#features/core/audit-logs/audit.ts'
@@ -12,10 +13,9 @@ import { type ContactList, findListById } from '#features/setup/contact-store/li
 import { insertContact, setContactMetadata } from '#features/setup/contact-store/status.ts'
 import { suppressionOf, UNSUBSCRIBE } from '#features/setup/suppression-store/check.ts'
 import type { Tx } from '#platform/db/commit.ts'
-import { prepareStatements } from '#platform/db/open.ts'
 import type { Language } from '#platform/http/language.ts'
 import { notFoundById } from '#platform/http/schemas.ts'
-import { formatUuid, type UuidBytes } from '#platform/ids.ts'
+import { formatUuid } from '#platform/ids.ts'
 import { normaliseAddress } from '#protocols/address/parse.ts'
 import { auditContact, type CheckedContact, checkContact } from './add.ts'
 import {
@@ -27,10 +27,6 @@ import {
 } from './form-submissions.ts'
 import { MAX_METADATA_BYTES } from './model.ts'
 import { getFormWaitMs, requireConfirmable, scheduleConfirmation, scheduleWelcome } from './subscription-mails.ts'
-
-const sql = prepareStatements((db) => ({
-  account: db.prepare<{ uuid: UuidBytes }, [number]>('SELECT uuid FROM accounts WHERE id = ?'),
-}))
 
 /** The fraction of the plan's contact limit that forms may fill: the rest is for the account itself. */
 const MAX_FORM_FRACTION = 0.9
@@ -139,7 +135,7 @@ function addContact(app: App, tx: Tx, list: ContactList, post: FormPost): Subscr
   if (mustConfirm) scheduleConfirmation(app, tx, { contactId, accountId, from, language, isBulk: false })
   else if (!isTooOften) scheduleWelcome(app, tx, { contactId, accountId, list })
   if (mustConfirm || (list.welcomeEnabled && !isTooOften)) recordSubmission(app, tx, submission, { isSent: true })
-  const accountUuid = sql(tx.db).account.get(accountId)?.uuid
+  const accountUuid = findAccountUuid(tx.db, accountId)
   if (!accountUuid) throw new Error(`account ${accountId} does not exist`)
   const actor = createSystemActor({ accountId, accountUuid })
   auditContact(app, tx, actor, 'created', inserted, list, { by: 'form', status })

@@ -3,6 +3,7 @@
  * send waits until it can, for three days at most. What is wrong with one mail is tried again for as long, or given up
  * with an audit entry.
  */
+import { findAccountUuid } from '#features/core/accounts/accounts.ts'
 import type { App } from '#features/core/app/app.ts'
 import { audit, createSystemActor } from '#features/core/audit-logs/audit.ts'
 import type { NoticeKind } from '#features/core/notices/loop.ts'
@@ -19,7 +20,6 @@ import { type SubscriptionMail, sendSubscriptionMail } from './send-subscription
 import { SUBSCRIPTION_MAIL_KINDS, type SubscriptionMailKind } from './subscription-mails.ts'
 
 const sql = prepareStatements((db) => ({
-  account: db.prepare<{ uuid: UuidBytes }, [number]>('SELECT uuid FROM accounts WHERE id = ?'),
   contact: db.prepare<{ uuid: UuidBytes }, [number]>('SELECT uuid FROM contacts WHERE id = ?'),
 }))
 
@@ -54,7 +54,7 @@ export function createSubscriptionKinds(app: App): readonly NoticeKind[] {
       const now = app.clock.now()
       const accountId = notices[0]?.accountId ?? 0
       // Without an account there are no contacts either, so nothing is sent.
-      const accountUuid = sql(app.db).account.get(accountId)?.uuid ?? new Uint8Array(16)
+      const accountUuid = findAccountUuid(app.db, accountId) ?? new Uint8Array(16)
       const mails = notices.map((notice) => ({ ...notice, kind, accountUuid }))
       const errors = await Promise.all(mails.map((mail) => trySend(app, mail, failureLogLimiter)))
       const failure = errors.find((error) => error !== undefined && !isAccountError(error))

@@ -39,10 +39,13 @@ const SELECT = `SELECT id, uuid, name, email, plan, monthly_quota AS quota, quot
   tracking_privacy AS trackingPrivacy, timezone, paused_at AS pausedAt, parent_id AS parentId, disabled_at AS disabledAt, events_read_at AS eventsReadAt,
   created_at AS createdAt, updated_at AS updatedAt FROM accounts`
 
+/** The public id of an account; undefined if it does not exist. */
+export const findAccountUuid = (db: Database, id: number): UuidBytes | undefined => sql(db).uuidOf.get(id)?.uuid
+
 /** The public id of an account in log lines; null if it does not exist. Never throws, as a log line must not fail. */
 export function findAccountLogId(db: Database, id: number): string | null {
-  const found = attempt(() => sql(db).uuidOf.get(id))
-  return found ? formatUuid(found.uuid) : null
+  const uuid = attempt(() => findAccountUuid(db, id))
+  return uuid ? formatUuid(uuid) : null
 }
 
 /** In SQL: an account that is not deleted, with ?1 in its name or address (a pattern), in state ?2; null: any. */
