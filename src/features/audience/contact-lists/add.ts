@@ -105,7 +105,7 @@ export function addInTransaction(
     findStoppedStatus(tx.db, { accountId, addressKey, listId }) ?? (isStopped(sourceStatus) ? sourceStatus : undefined)
   if (stopped) transitionContacts(app, tx, { accountId, addressKey, listId, to: stopped })
   else if (mustConfirm) scheduleConfirmation(app, tx, { contactId, accountId, isBulk })
-  else if (status === 'active') scheduleWelcome(app, tx, { contactId, accountId, list })
+  else if (status === 'active') scheduleWelcome(app, tx, contactId, list)
   return contactId
 }
 

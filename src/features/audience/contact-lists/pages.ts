@@ -121,10 +121,9 @@ export function confirmSubscription(app: App, facts: ConfirmFacts): Promise<Link
     const state = readLinkState(tx, facts, app.eventTime())
     if (state.kind !== 'open') return state
     const { contact, list } = state
-    const { accountId } = list
     confirmContact(app, tx, contact.id, facts.since)
-    scheduleWelcome(app, tx, { contactId: contact.id, accountId, list })
-    const actor = createSystemActor({ accountId, accountUuid: facts.accountUuid })
+    scheduleWelcome(app, tx, contact.id, list)
+    const actor = createSystemActor({ accountId: list.accountId, accountUuid: facts.accountUuid })
     auditContact(app, tx, actor, 'confirmed', contact, list, { by: 'recipient' })
     return state
   })

@@ -133,7 +133,7 @@ function addContact(app: App, tx: Tx, list: ContactList, post: FormPost): Subscr
   if (!inserted) throw new Error('the contact is on the list already')
   const contactId = inserted.id
   if (mustConfirm) scheduleConfirmation(app, tx, { contactId, accountId, from, language, isBulk: false })
-  else if (!isTooOften) scheduleWelcome(app, tx, { contactId, accountId, list })
+  else if (!isTooOften) scheduleWelcome(app, tx, contactId, list)
   if (mustConfirm || (list.welcomeEnabled && !isTooOften)) recordSubmission(app, tx, submission, { isSent: true })
   const accountUuid = findAccountUuid(tx.db, accountId)
   if (!accountUuid) throw new Error(`account ${accountId} does not exist`)

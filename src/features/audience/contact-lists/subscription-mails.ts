@@ -140,16 +140,13 @@ export function getFormWaitMs(db: Database, contact: Contact, now: Millis): numb
 export function scheduleWelcome(
   app: Pick<App, 'clock' | 'noticeDue'>,
   tx: Tx,
-  {
-    contactId,
-    accountId,
-    list,
-  }: { readonly contactId: number; readonly accountId: number; readonly list: ContactList },
+  contactId: number,
+  list: ContactList,
 ): void {
   if (!list.welcomeEnabled) return
   const contact = sql(tx.db).welcomedAt.get(contactId)
   if (!contact || contact.at !== null) return
   if (findNotice(tx.db, 'welcome', contactId)) return
   const dueAt = app.clock.now() + seconds(list.welcomeDelaySeconds)
-  scheduleNotice(app, tx, { accountId, kind: 'welcome', topic: contactId, dueAt })
+  scheduleNotice(app, tx, { accountId: list.accountId, kind: 'welcome', topic: contactId, dueAt })
 }
