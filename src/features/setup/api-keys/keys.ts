@@ -8,7 +8,7 @@ import type { Actor, ActorLimits, App } from '#features/core/app/app.ts'
 import { auditChange, describeChanges } from '#features/core/audit-logs/audit.ts'
 import { sha256 } from '#platform/crypto/crypto.ts'
 import type { Tx } from '#platform/db/commit.ts'
-import { prepareStatements } from '#platform/db/open.ts'
+import { insertSql, prepareStatements } from '#platform/db/open.ts'
 import { AppError, conflict, invalid, notFound } from '#platform/errors.ts'
 import { createNetworkMatcher } from '#platform/http/client-ip.ts'
 import { isoTime } from '#platform/http/envelope.ts'
@@ -35,9 +35,7 @@ const COLUMNS = `api_keys.id, api_keys.uuid, account_id AS accountId, accounts.u
   last_used_at AS lastUsedAt, api_keys.created_at AS createdAt`
 
 const sql = prepareStatements((db) => ({
-  insert: db.prepare(
-    'INSERT INTO api_keys (uuid, account_id, name, hash, key_prefix, scopes, expires_at, limits, created_at) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)',
-  ),
+  insert: db.prepare(insertSql('api_keys', 'uuid accountId name hash keyPrefix scopes expiresAt limits createdAt')),
   byUuid: db.prepare<Row, [Uint8Array, number]>(
     `SELECT ${COLUMNS} FROM api_keys JOIN accounts ON accounts.id = account_id WHERE api_keys.uuid = ? AND account_id = ?`,
   ),
@@ -116,17 +114,12 @@ export async function createApiKey(
   await app.commit.write((tx) => {
     const hash = sha256(key)
     if (sql(tx.db).byHash.get(hash)) throw conflict('api_key_exists', 'This key is already in use.')
-    sql(tx.db).insert.run(
-      uuid,
-      actor.accountId,
-      name,
-      hash,
-      keyPrefix,
-      JSON.stringify(scopes),
-      limits.expiresAt ?? null,
-      toLimitsJson(limits),
-      createdAt,
-    )
+    const access = {
+      scopes: JSON.stringify(scopes),
+      expiresAt: limits.expiresAt ?? null,
+      limits: toLimitsJson(limits),
+    }
+    sql(tx.db).insert.run({ uuid, accountId: actor.accountId, name, hash, keyPrefix, ...access, createdAt })
     auditChange(app, tx, actor, 'api_key.created', id, { name, scopes, ...toLimitsMetadata(limits) })
     inTransaction?.(tx, id)
   })

@@ -12,7 +12,7 @@ import { parseSender } from '#features/setup/domains/sending.ts'
 import { requireValidSource } from '#features/setup/templates/render.ts'
 import { findTemplateById, MAX_SUBJECT_LENGTH, validateBody } from '#features/setup/templates/templates.ts'
 import type { Tx } from '#platform/db/commit.ts'
-import { prepareStatements } from '#platform/db/open.ts'
+import { insertSql, prepareStatements, setSql } from '#platform/db/open.ts'
 import { AppError, conflict, invalid } from '#platform/errors.ts'
 import { parseName } from '#platform/http/validation.ts'
 import { formatUuid, newUuid } from '#platform/ids.ts'
@@ -50,19 +50,16 @@ const NEW_LIST: ListFields = {
   welcomeTemplateId: null,
 }
 
+const FIELDS = Object.keys(NEW_LIST) as (keyof ListFields)[]
+const CHANGEABLE = `${FIELDS.join(' ')} updatedAt`
+
 const sql = prepareStatements((db) => ({
   existing: prepareCount(db, 'contact_lists INDEXED BY contact_lists_name WHERE account_id = ? AND deleted_at IS NULL'),
   sameName: db.prepare<{ id: number }, [number, string, number]>(
     'SELECT id FROM contact_lists WHERE account_id = ? AND name = ? AND deleted_at IS NULL AND id <> ?',
   ),
-  insert: db.prepare(
-    `INSERT INTO contact_lists (name, description, double_opt_in, welcome_enabled, welcome_delay_seconds, welcome_from, welcome_subject, welcome_html,
-     welcome_text, welcome_template_id, uuid, account_id, created_at, updated_at) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
-  ),
-  update: db.prepare(
-    `UPDATE contact_lists SET name = ?, description = ?, double_opt_in = ?, welcome_enabled = ?, welcome_delay_seconds = ?, welcome_from = ?,
-     welcome_subject = ?, welcome_html = ?, welcome_text = ?, welcome_template_id = ?, updated_at = ? WHERE id = ?`,
-  ),
+  insert: db.prepare(insertSql('contact_lists', `uuid accountId createdAt ${CHANGEABLE}`)),
+  update: db.prepare(`UPDATE contact_lists SET ${setSql(CHANGEABLE)} WHERE id = $id`),
   delete: db.prepare(
     `UPDATE contact_lists SET deleted_at = ?1, updated_at = ?1, welcome_enabled = 0, welcome_subject = NULL, welcome_html = NULL, welcome_text = NULL
      WHERE id = ?2`,
@@ -72,11 +69,6 @@ const sql = prepareStatements((db) => ({
   ),
   empty: db.prepare('UPDATE contact_lists SET emptied_at = ? WHERE id = ? AND deleted_at IS NOT NULL'),
 }))
-
-const FIELDS = Object.keys(NEW_LIST) as (keyof ListFields)[]
-
-/** In the order of the statements. */
-const toColumns = (list: ListFields) => FIELDS.map((field) => list[field])
 
 /**
  * Creates a list. Throws 409 `contact_list_exists` when the account has one with this name, 409
@@ -105,7 +97,7 @@ export async function createList(app: App, actor: Actor, input: ListInput): Prom
     const uuid = newUuid()
     const id = formatUuid(uuid)
     const now = app.eventTime()
-    sql(tx.db).insert.run(...toColumns(list), uuid, accountId, now, now)
+    sql(tx.db).insert.run({ ...list, uuid, accountId, createdAt: now, updatedAt: now })
     auditChange(app, tx, actor, 'contact_list.created', id, { name: list.name })
     return getList(tx.db, accountId, id)
   })
@@ -125,7 +117,7 @@ export async function changeList(app: App, actor: Actor, id: string, input: List
   await requireRenderableWelcome(app, accountId, input)
   return app.commit.write((tx) => {
     const { before, after } = check(tx.db)
-    sql(tx.db).update.run(...toColumns(after), app.eventTime(), before.id)
+    sql(tx.db).update.run({ ...after, updatedAt: app.eventTime(), id: before.id })
     // A row id, not the id of the template.
     const { welcomeTemplateId: _, ...told } = after
     auditChange(app, tx, actor, 'contact_list.updated', before.uuid, {

@@ -6,7 +6,7 @@ import type { Database } from 'bun:sqlite'
 import { prepareCount, requirePlanCapacity, storeWithinPlan } from '#features/core/accounts/limits.ts'
 import type { Actor, App } from '#features/core/app/app.ts'
 import { auditChange, describeChanges } from '#features/core/audit-logs/audit.ts'
-import { prepareStatements } from '#platform/db/open.ts'
+import { insertSql, prepareStatements, setSql } from '#platform/db/open.ts'
 import { belowId, type RowWindow } from '#platform/db/row-window.ts'
 import { AppError, conflict, invalid } from '#platform/errors.ts'
 import { notFoundById } from '#platform/http/schemas.ts'
@@ -60,6 +60,9 @@ const LISTED_BODIES = `CASE WHEN ${isLongSql('html_body')} THEN NULL ELSE html_b
 
 type StoredListedTemplate = Omit<ListedTemplate, 'isTruncated'> & { readonly isTruncated: number }
 
+/** What a change may change. */
+const CHANGEABLE = 'alias name subject htmlBody textBody testData version updatedAt'
+
 /** ?2: text in lower case; empty: all. SQLite folds the letters A to Z only. */
 const MATCHES = "(?2 = '' OR instr(lower(alias), ?2) > 0 OR instr(lower(name), ?2) > 0)"
 
@@ -93,13 +96,8 @@ const sql = prepareStatements((db) => ({
   count: db.prepare<{ n: number }, [number, string]>(
     `SELECT COUNT(*) AS n FROM templates INDEXED BY templates_alias WHERE account_id = ?1 AND deleted_at IS NULL AND ${MATCHES}`,
   ),
-  insert: db.prepare(
-    `INSERT INTO templates (uuid, account_id, alias, name, subject, html_body, text_body, test_data, foreign_id, version, created_at, updated_at)
-     VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, 1, ?, ?)`,
-  ),
-  update: db.prepare(
-    'UPDATE templates SET alias = ?, name = ?, subject = ?, html_body = ?, text_body = ?, test_data = ?, version = ?, updated_at = ? WHERE id = ?',
-  ),
+  insert: db.prepare(insertSql('templates', `uuid accountId foreignId createdAt ${CHANGEABLE}`)),
+  update: db.prepare(`UPDATE templates SET ${setSql(CHANGEABLE)} WHERE id = $id`),
   delete: db.prepare(
     "UPDATE templates SET subject = '', html_body = NULL, text_body = NULL, test_data = NULL, updated_at = ?1, deleted_at = ?1 WHERE id = ?2",
   ),
@@ -200,22 +198,9 @@ export async function createTemplate(
       )
     const uuid = newUuid()
     const now = app.eventTime()
-    const { alias, name, subject, htmlBody, textBody, testData = null } = provided
-    storeWithinPlan(app, tx, actor.accountId, () =>
-      sql(tx.db).insert.run(
-        uuid,
-        actor.accountId,
-        alias,
-        name,
-        subject,
-        htmlBody,
-        textBody,
-        testData,
-        foreignId,
-        now,
-        now,
-      ),
-    )
+    const { alias, name, testData = null } = provided
+    const row = { uuid, accountId: actor.accountId, foreignId, version: 1, createdAt: now, updatedAt: now }
+    storeWithinPlan(app, tx, actor.accountId, () => sql(tx.db).insert.run({ ...provided, testData, ...row }))
     const id = formatUuid(uuid)
     auditChange(app, tx, actor, 'template.created', id, { alias, name })
     const created = getTemplate(tx.db, actor.accountId, id)
@@ -250,13 +235,11 @@ export async function changeTemplate(
     requireVersion(before, ifVersion)
     const after = applyChange(before, provided)
     if (after.alias !== before.alias) requireUnusedAlias(tx.db, actor.accountId, after.alias)
-    const { alias, name, subject, htmlBody, textBody, testData } = after
+    const { alias, name, subject, htmlBody, textBody } = after
     const isOther = subject !== before.subject || htmlBody !== before.htmlBody || textBody !== before.textBody
     const version = before.version + (isOther ? 1 : 0)
     const now = app.eventTime()
-    storeWithinPlan(app, tx, actor.accountId, () =>
-      sql(tx.db).update.run(alias, name, subject, htmlBody, textBody, testData, version, now, before.id),
-    )
+    storeWithinPlan(app, tx, actor.accountId, () => sql(tx.db).update.run({ ...after, version, updatedAt: now }))
     if (isOther) recordVersion(tx, before.id, { version, subject, htmlBody, textBody }, actor, now)
     const changes = describeChanges(before, { alias, name, subject, version })
     const metadata = { alias, name, version, restored_version: restoredVersion, ...changes }
