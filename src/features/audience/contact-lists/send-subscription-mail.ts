@@ -20,7 +20,7 @@ import { DEFAULT_STREAM, findStreamId } from '#features/setup/streams/streams.ts
 import { suppressionOf } from '#features/setup/suppression-store/check.ts'
 import { formatBroadcastData, formatSharedData } from '#features/setup/templates/broadcast-data.ts'
 import { type RenderSession, startRenderSession } from '#features/setup/templates/render.ts'
-import { findTemplateByRowId } from '#features/setup/templates/templates.ts'
+import { findTemplateByRowId, toTemplateSource } from '#features/setup/templates/templates.ts'
 import { findShownTexts, LOGO_PATH } from '#features/setup/wording/wording.ts'
 import type { Tx } from '#platform/db/commit.ts'
 import { AppError, invalid } from '#platform/errors.ts'
@@ -191,7 +191,7 @@ export async function createWelcomeDraft(app: App, welcome: Welcome, rendering: 
   const parts = await rendering.render({
     accountId: list.accountId,
     urgency: 'bulk',
-    source: toTemplateSource(app, list),
+    source: toWelcomeSource(app, list),
     dataJson: toDataJson(app, welcome),
   })
   const draft = createDraft(app, {
@@ -206,10 +206,10 @@ export async function createWelcomeDraft(app: App, welcome: Welcome, rendering: 
 }
 
 /** A template takes precedence over the list's bodies; the list's subject takes precedence over the template's. */
-function toTemplateSource(app: App, list: ContactList): TemplateSource {
-  const subject = list.welcomeSubject ?? undefined
+function toWelcomeSource(app: App, list: ContactList): TemplateSource {
+  const { welcomeSubject, welcomeHtml: htmlBody, welcomeText: textBody } = list
   if (list.welcomeTemplateId === null)
-    return { subject, html: list.welcomeHtml ?? undefined, text: list.welcomeText ?? undefined }
+    return toTemplateSource({ subject: welcomeSubject ?? undefined, htmlBody, textBody })
   const template = findTemplateByRowId(app.db, list.welcomeTemplateId)
   if (!template)
     throw invalid(
@@ -217,11 +217,7 @@ function toTemplateSource(app: App, list: ContactList): TemplateSource {
       'The template of the welcome email was deleted; set another one in the list.',
       'template_not_found',
     )
-  return {
-    subject: subject ?? template.subject,
-    html: template.htmlBody ?? undefined,
-    text: template.textBody ?? undefined,
-  }
+  return toTemplateSource({ ...template, subject: welcomeSubject ?? template.subject })
 }
 
 /** The variables are those of a broadcast to the list, so that one template serves both. */

@@ -15,7 +15,7 @@ import { applyTemplate, requireRegisteredSender } from '#features/sending/broadc
 import { startBroadcast } from '#features/sending/broadcasts/start.ts'
 import { type ContactList, findListById, getList } from '#features/setup/contact-store/lists.ts'
 import { requireValidSource } from '#features/setup/templates/render.ts'
-import { findTemplateById, findTemplateByRowId } from '#features/setup/templates/templates.ts'
+import { findTemplateById, findTemplateByRowId, toTemplateSource } from '#features/setup/templates/templates.ts'
 import type { Tx } from '#platform/db/commit.ts'
 import { insertSql, prepareStatements, setSql } from '#platform/db/open.ts'
 import { belowId, type RowWindow } from '#platform/db/row-window.ts'
@@ -24,7 +24,6 @@ import { isoTime } from '#platform/http/envelope.ts'
 import { mapFromPhp, notFoundById, parseUuidParam } from '#platform/http/schemas.ts'
 import { toWire } from '#platform/http/wire.ts'
 import { formatUuid, newUuid, type UuidBytes } from '#platform/ids.ts'
-import type { TemplateSource } from '#platform/template/renderer.ts'
 import type { Millis } from '#platform/time/clock.ts'
 import { formatMailbox, parseMailboxList } from '#protocols/address/parse.ts'
 import * as model from './model.ts'
@@ -211,12 +210,6 @@ const toColumns = ({ from, ...others }: StoredFields, updatedAt: Millis) => ({
   ...others,
   fromAddress: from,
   updatedAt,
-})
-
-const toTemplateSource = ({ subject, htmlBody, textBody }: Partial<StoredFields>): TemplateSource => ({
-  subject,
-  html: htmlBody ?? undefined,
-  text: textBody ?? undefined,
 })
 
 /** Returns the provided fields, checked and in stored form. Throws the 404 or 422 of the first invalid field. */

@@ -141,12 +141,10 @@ export function getTemplate(db: Database, accountId: number, id: string): Templa
   return template
 }
 
+type Sources = Pick<TemplateChange, 'subject' | 'htmlBody' | 'textBody'>
+
 /** The part of a template that the renderer needs. */
-export const toTemplateSource = ({
-  subject,
-  htmlBody,
-  textBody,
-}: Pick<Template, 'subject' | 'htmlBody' | 'textBody'>): TemplateSource => ({
+export const toTemplateSource = ({ subject, htmlBody, textBody }: Sources): TemplateSource => ({
   subject,
   html: htmlBody ?? undefined,
   text: textBody ?? undefined,
@@ -225,11 +223,7 @@ export async function changeTemplate(
     throw invalid('body', 'At least one of alias, name, subject, html_body, text_body and test_data must be set.')
   const provided = validateChange(change)
   requireVersion(getTemplate(app.db, actor.accountId, id), ifVersion)
-  await requireValidSource(app, actor.accountId, {
-    subject: provided.subject,
-    html: provided.htmlBody ?? undefined,
-    text: provided.textBody ?? undefined,
-  })
+  await requireValidSource(app, actor.accountId, toTemplateSource(provided))
   return app.commit.write((tx) => {
     const before = getTemplate(tx.db, actor.accountId, id)
     requireVersion(before, ifVersion)
