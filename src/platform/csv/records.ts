@@ -78,6 +78,26 @@ export function scanRecords(window: Buffer, options: ScanOptions): Scan {
   return { records, end: at, line }
 }
 
+/**
+ * Reads the records of a file, or of its beginning, some lines at a time; a step without records read empty lines. Of
+ * the beginning of a file, a record that its end cuts is left out.
+ */
+export function* scanInSteps(
+  bytes: Buffer,
+  options: Omit<ScanOptions, 'maxRecords' | 'maxLines'>,
+  linesPerStep: number,
+): Generator<readonly CsvRecord[]> {
+  for (let { line } = options, at = 0; at < bytes.length; ) {
+    const window = bytes.subarray(at, at + 2 * MAX_RECORD_BYTES)
+    const isEnd = options.isEnd && at + window.length === bytes.length
+    const scan = scanRecords(window, { ...options, line, isEnd, maxRecords: linesPerStep, maxLines: linesPerStep })
+    yield scan.records
+    if (scan.end === 0) return
+    at += scan.end
+    line = scan.line
+  }
+}
+
 /** A record, a line without a record, or an invalid line. */
 interface ScanStep {
   /** Undefined: the line or all its cells are empty. */

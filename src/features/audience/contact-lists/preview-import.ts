@@ -5,7 +5,7 @@
 import { getTenantId } from '#features/core/accounts/work-budget.ts'
 import type { Actor, App } from '#features/core/app/app.ts'
 import { getList } from '#features/setup/contact-store/lists.ts'
-import { type CsvRecord, type ScanOptions, scanRecords } from '#platform/csv/records.ts'
+import { type CsvRecord, scanInSteps } from '#platform/csv/records.ts'
 import { KiB } from '#platform/units.ts'
 import { type Answers, Questions } from './answers.ts'
 import { emptyFile, HEAD_BYTES, parseContact, readHead } from './csv.ts'
@@ -34,12 +34,8 @@ export async function previewImport(
   const isEnd = isWhole && bytes.length === start.length
   app.workBudget.spend(actor.accountId, bytes.length / BYTES_PER_WORK_UNIT)
   const head = readHead(bytes.subarray(0, HEAD_BYTES), isEnd && bytes.length <= HEAD_BYTES, answers)
-  const steps = readSteps(bytes.subarray(head.dataByte), {
-    delimiter: head.delimiter,
-    line: head.dataLine,
-    isEnd,
-    oneLineCell: head.emailCell,
-  })
+  const { delimiter, dataLine: line, emailCell: oneLineCell } = head
+  const steps = scanInSteps(bytes.subarray(head.dataByte), { delimiter, line, isEnd, oneLineCell }, LINES_PER_STEP)
   const contacts: ImportPreviewRecord['contacts'] = []
   const problems: ImportPreviewRecord['problems'] = []
   const questions = new Questions(head.columns)
@@ -65,22 +61,5 @@ export async function previewImport(
     invalid,
     problems,
     questions: questions.list(),
-  }
-}
-
-/** Reads the records of a window some lines at a time; a step without records read empty lines. */
-function* readSteps(window: Buffer, options: Omit<ScanOptions, 'maxRecords'>): Iterable<readonly CsvRecord[]> {
-  for (let { line } = options, at = 0; at < window.length; ) {
-    const scan = scanRecords(window.subarray(at), {
-      ...options,
-      line,
-      maxRecords: LINES_PER_STEP,
-      maxLines: LINES_PER_STEP,
-    })
-    yield scan.records
-    // The rest is a record that the end of the window cuts.
-    if (scan.end === 0) return
-    at += scan.end
-    line = scan.line
   }
 }

@@ -16,7 +16,7 @@ import { UNSUBSCRIBE } from '#features/setup/suppression-store/check.ts'
 import { suppress } from '#features/setup/suppression-store/suppress.ts'
 import { formatCsv, unescapeCell } from '#platform/csv/cells.ts'
 import { invalidCsv } from '#platform/csv/invalid.ts'
-import { type CsvRecord, detectStart, MAX_RECORD_BYTES, scanRecords } from '#platform/csv/records.ts'
+import { type CsvRecord, detectStart, MAX_RECORD_BYTES, scanInSteps } from '#platform/csv/records.ts'
 import type { Tx } from '#platform/db/commit.ts'
 import { type AppError, invalid } from '#platform/errors.ts'
 import { formatUuid } from '#platform/ids.ts'
@@ -42,10 +42,12 @@ export async function* readCsv(
 ): AsyncGenerator<readonly CsvLine[]> {
   if (!isUtf8(file) || file.subarray(0, MAX_RECORD_BYTES).includes(0))
     throw invalidCsv('The file is not in UTF-8; save it as "CSV UTF-8".')
+  const bytes = Buffer.from(file.buffer, file.byteOffset, file.byteLength)
+  const { at, delimiter } = detectStart(bytes)
   let columns: Columns | undefined
-  for await (const records of readRecords(file)) {
+  for (const records of scanInSteps(bytes.subarray(at), { delimiter, line: 1, isEnd: true }, LINES_PER_BATCH)) {
     const lines: CsvLine[] = []
-    for (const { cells, line } of records) {
+    for (const { cells, line } of records.map(requireWhole)) {
       if (columns) {
         lines.push(toLine(cells, line, columns))
       } else {
@@ -55,22 +57,9 @@ export async function* readCsv(
       }
     }
     if (lines.length > 0) yield lines
-  }
-  if (!columns) throw invalidCsv(`The file is empty. ${EXPECTED}`)
-}
-
-async function* readRecords(file: Uint8Array): AsyncGenerator<readonly WholeRecord[]> {
-  const bytes = Buffer.from(file.buffer, file.byteOffset, file.byteLength)
-  const { at: start, delimiter } = detectStart(bytes)
-  for (let at = start, line = 1; at < bytes.length; ) {
-    const window = bytes.subarray(at, at + 2 * MAX_RECORD_BYTES)
-    const isEnd = at + window.length === bytes.length
-    const scan = scanRecords(window, { delimiter, line, isEnd, maxRecords: LINES_PER_BATCH, maxLines: LINES_PER_BATCH })
-    yield scan.records.map(requireWhole)
-    at += scan.end
-    line = scan.line
     await yieldFairly()
   }
+  if (!columns) throw invalidCsv(`The file is empty. ${EXPECTED}`)
 }
 
 type WholeRecord = Extract<CsvRecord, { kind: 'record' }>
