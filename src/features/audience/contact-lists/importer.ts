@@ -7,8 +7,8 @@
 import { storeWithinPlan } from '#features/core/accounts/limits.ts'
 import { getTenantId } from '#features/core/accounts/work-budget.ts'
 import type { App } from '#features/core/app/app.ts'
-import { type OperationProgress, updateOperationProgress } from '#features/core/operations/operations.ts'
-import { type ContactList, findListById } from '#features/setup/contact-store/lists.ts'
+import { updateOperationProgress } from '#features/core/operations/operations.ts'
+import { findListById } from '#features/setup/contact-store/lists.ts'
 import type { Tx } from '#platform/db/commit.ts'
 import { isStorageFailure } from '#platform/disk/storage-errors.ts'
 import { AppError } from '#platform/errors.ts'
@@ -23,7 +23,6 @@ import {
   findNextImport,
   hasImport,
   type Import,
-  type ImportProgress,
   isImportOpen,
   type LineError,
   listRestoredImports,
@@ -123,15 +122,20 @@ function importBatch(app: App, tx: Tx, job: Import, batch: ImportBatch, lines: r
       if ('error' in result) {
         invalid++
         if (errors.length < MAX_ERRORS) errors.push({ line, error: result.error.slice(0, MAX_ERROR_LENGTH) })
-      } else if (importContact(app, tx, list, result, job.confirmed)) inserted++
-      else duplicates++
+      } else {
+        const options = { isConfirmed: job.confirmed, isBulk: true, sourceStatus: result.status }
+        if (addInTransaction(app, tx, list, result, options) !== undefined) inserted++
+        else duplicates++
+      }
     }
   })
   const { doneBytes, doneLines, isLast } = batch
   const progress = { doneBytes, doneLines, inserted, duplicates, invalid, errors: JSON.stringify(errors) }
   const isOpen = updateOperationProgress(app, tx, job.operationId, {
     status: isLast ? 'completed' : 'processing',
-    ...toOperationProgress(progress, errors, list, job.confirmed),
+    completed: inserted + duplicates,
+    failed: invalid,
+    metadata: { list_id: formatUuid(list.uuid), confirmed: job.confirmed, inserted, duplicates, errors },
     ...(isLast && { total: inserted + duplicates + invalid, errorSummary: formatSummary(invalid, errors) }),
   })
   if (isLast || !isOpen) deleteImport(tx, job.id)
@@ -139,26 +143,11 @@ function importBatch(app: App, tx: Tx, job: Import, batch: ImportBatch, lines: r
   return isLast || !isOpen
 }
 
-const toOperationProgress = (
-  { inserted, duplicates, invalid }: ImportProgress,
-  errors: readonly LineError[],
-  list: ContactList,
-  confirmed: boolean,
-): OperationProgress => ({
-  completed: inserted + duplicates,
-  failed: invalid,
-  metadata: { list_id: formatUuid(list.uuid), confirmed, inserted, duplicates, errors },
-})
-
 function formatSummary(invalid: number, [first]: readonly LineError[]): string | null {
   if (!first) return null
   const lines = invalid === 1 ? 'One line was' : `${invalid} lines were`
   return `${lines} not imported; the first is line ${first.line}: ${first.error}`
 }
-
-/** Adds a contact; true when it is new on the list. */
-const importContact = (app: App, tx: Tx, list: ContactList, result: CsvContact, isConfirmed: boolean): boolean =>
-  addInTransaction(app, tx, list, result, { isConfirmed, isBulk: true, sourceStatus: result.status }) !== undefined
 
 /** Ends an import early; contacts imported so far stay. */
 function failImport(app: App, tx: Tx, job: Import, errorSummary: string): void {
