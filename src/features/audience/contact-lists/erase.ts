@@ -7,7 +7,7 @@ import type { App } from '#features/core/app/app.ts'
 import { deleteContact } from '#features/setup/contact-store/status.ts'
 import type { Tx } from '#platform/db/commit.ts'
 import { prepareStatements } from '#platform/db/open.ts'
-import { eraseMailboxSubmissions, eraseSubmissions } from './form-submissions.ts'
+import { eraseMailboxSubmissions, eraseSubmissions, type Person } from './form-submissions.ts'
 import { cancelSubscriptionMails } from './subscription-mails.ts'
 
 const sql = prepareStatements((db) => ({
@@ -23,14 +23,8 @@ const sql = prepareStatements((db) => ({
   ),
 }))
 
-export interface ErasedPerson {
-  readonly accountId: number
-  /** As `normaliseAddress` returns it. */
-  readonly addressKey: string
-}
-
 /** Deletes the contacts of an address in all lists of an account, at most one per list. Returns how many. */
-export function eraseContacts(tx: Tx, { accountId, addressKey }: ErasedPerson): number {
+export function eraseContacts(tx: Tx, { accountId, addressKey }: Person): number {
   const contacts = sql(tx.db).contacts.all(accountId, addressKey)
   for (const { id } of contacts) {
     cancelSubscriptionMails(tx, id)
@@ -50,7 +44,7 @@ const BATCH_SIZE = 200
 export function eraseFormSubmissions(
   app: Pick<App, 'keys'>,
   tx: Tx,
-  person: ErasedPerson,
+  person: Person,
   after: number,
 ): { readonly rows: number; readonly next: number | undefined } {
   const lists = sql(tx.db).lists.all(person.accountId, after, BATCH_SIZE)

@@ -11,13 +11,17 @@ import type { Millis } from '#platform/time/clock.ts'
 import { days, hours } from '#platform/units.ts'
 import { toMailboxKey } from '#protocols/address/mailbox-key.ts'
 
-/** An address submitted to a form of a list. */
-export interface Submission {
+/** An address, for an account. */
+export interface Person {
   readonly accountId: number
-  /** Row id. */
-  readonly listId: number
   /** As `normaliseAddress` returns it. */
   readonly addressKey: string
+}
+
+/** An address submitted to a form of a list. */
+export interface Submission extends Person {
+  /** Row id. */
+  readonly listId: number
 }
 
 interface MailLimit {
@@ -60,10 +64,10 @@ const sql = prepareStatements((db) => ({
 const digest = ({ keys }: Pick<App, 'keys'>, text: string): Uint8Array =>
   hmacSha256(keys.subkey('form-asks'), text).slice(0, DIGEST_BYTES)
 
-const digestMailbox = (app: Pick<App, 'keys'>, { accountId, addressKey }: Omit<Submission, 'listId'>): Uint8Array =>
+const digestMailbox = (app: Pick<App, 'keys'>, { accountId, addressKey }: Person): Uint8Array =>
   digest(app, `mailbox ${accountId} ${toMailboxKey(addressKey)}`)
 
-const digestSharedMailbox = (app: Pick<App, 'keys'>, { addressKey }: Pick<Submission, 'addressKey'>): Uint8Array =>
+const digestSharedMailbox = (app: Pick<App, 'keys'>, { addressKey }: Person): Uint8Array =>
   digest(app, `mailbox of all ${toMailboxKey(addressKey)}`)
 
 const digestContact = (app: Pick<App, 'keys'>, { listId, addressKey }: Submission): Uint8Array =>
@@ -113,8 +117,5 @@ export const eraseSubmissions = (app: Pick<App, 'keys'>, tx: Tx, submission: Sub
   sql(tx.db).eraseContact.run(digestContact(app, submission)).changes
 
 /** Deletes the count of mail for the mailbox of an address, in all its spellings. */
-export const eraseMailboxSubmissions = (
-  app: Pick<App, 'keys'>,
-  tx: Tx,
-  submission: Omit<Submission, 'listId'>,
-): number => sql(tx.db).eraseMailbox.run(digestMailbox(app, submission)).changes
+export const eraseMailboxSubmissions = (app: Pick<App, 'keys'>, tx: Tx, person: Person): number =>
+  sql(tx.db).eraseMailbox.run(digestMailbox(app, person)).changes
