@@ -206,10 +206,8 @@ export function subscribePages(app: App, limits: Partial<FormLimits> = {}) {
 }
 
 /** Visitors may cause this error often, so it must be cheap: the fields are not read, and the page has one sentence. */
-const tooManyAttemptsResponse = (view: FormView, { status, message, retryAfterSeconds }: AppError): Response =>
-  embeddableResponse(view, tooManyAttemptsPage(view.isEmbedded, message), status, {
-    'retry-after': String(retryAfterSeconds),
-  })
+const tooManyAttemptsResponse = (view: FormView, { status, message, headers }: AppError): Response =>
+  embeddableResponse(view, tooManyAttemptsPage(view.isEmbedded, message), status, headers)
 
 const toRate = (ms: number, count: number): Rate => ({ burst: count, ratePerSecond: count / (ms / 1000) })
 
@@ -293,15 +291,9 @@ function toPageResponse(view: FormView, fields: Fields, outcome: PostOutcome): R
     case 'faults':
       return embeddableResponse(view, formPage(view, { ...fields, problems: outcome.problems }), 422)
     case 'refused': {
-      const { status, message, retryAfterSeconds } = outcome.error
+      const { status, message, headers } = outcome.error
       if (status === 404) return formNotFoundResponse(isEmbedded)
-      const page = formPage(view, { ...fields, problems: [], notice: message })
-      return embeddableResponse(
-        view,
-        page,
-        status,
-        retryAfterSeconds === undefined ? {} : { 'retry-after': String(retryAfterSeconds) },
-      )
+      return embeddableResponse(view, formPage(view, { ...fields, problems: [], notice: message }), status, headers)
     }
   }
 }
