@@ -106,18 +106,9 @@ function readFonts(provided: string): string | undefined {
 type Variables = readonly (readonly [name: string, value: string | undefined])[]
 
 /** Colours that go together, in the order of their variables in the look of all pages. */
-interface Palette {
-  readonly scheme: 'light' | 'dark'
-  readonly page: string
-  readonly card: string
-  readonly text: string
-  readonly line: string
-  readonly edge: string
-  readonly strong: string
-  readonly error: string
-}
+type Palette = typeof LIGHT
 
-const LIGHT: Palette = {
+const LIGHT = {
   scheme: 'light',
   page: '#eef0f3',
   card: '#ffffff',
