@@ -234,6 +234,8 @@ export interface ContactsOfAddress {
   readonly listId?: number | undefined
 }
 
+export type ContactOfList = ContactsOfAddress & { readonly listId: number }
+
 /**
  * Moves the contacts of an address to a status without mail, and returns how many changed. Their open confirmation
  * requests no longer confirm. Costs one index look-up when there is no contact.
@@ -265,13 +267,8 @@ export function restoreContacts(
   app: Pick<App, 'eventTime'>,
   tx: Tx,
   which: ContactsOfAddress,
-  {
-    from,
-    stoppedBy,
-  }: {
-    readonly from: readonly StoppedStatus[]
-    readonly stoppedBy: (contact: StoppableContact) => StoppedStatus | undefined
-  },
+  from: readonly StoppedStatus[],
+  stoppedBy: (contact: StoppableContact) => StoppedStatus | undefined,
 ): number {
   const contacts = findContactsOfAddress(tx.db, which).filter(({ status }) =>
     from.some((stopped) => toContactStatusCode(stopped) === status),

@@ -3,6 +3,7 @@
  * Never writes.
  */
 import type { Database } from 'bun:sqlite'
+import type { ContactOfList } from '#features/setup/contact-store/status.ts'
 import { prepareStatements } from '#platform/db/open.ts'
 import { normaliseAddress } from '#protocols/address/parse.ts'
 import { suppressionListKey } from './suppression-list-key.ts'
@@ -102,11 +103,5 @@ function findRows(db: Database, form: string, { accountId, streamId, listId }: S
 }
 
 /** Whether an address confirmed a list after leaving all lists, so that mail of this list still reaches it. */
-export const isOptedIn = (
-  db: Database,
-  {
-    accountId,
-    addressKey,
-    listId,
-  }: { readonly accountId: number; readonly addressKey: string; readonly listId: number },
-): boolean => sql(db).optedIn.get(accountId, addressKey, listId) !== null
+export const isOptedIn = (db: Database, { accountId, addressKey, listId }: ContactOfList): boolean =>
+  sql(db).optedIn.get(accountId, addressKey, listId) !== null

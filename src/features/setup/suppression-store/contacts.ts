@@ -8,6 +8,7 @@ import { findContactById } from '#features/setup/contact-store/find.ts'
 import {
   activateContact,
   type ConfirmationResult,
+  type ContactOfList,
   type ContactsOfAddress,
   recordOptIn,
   restoreContacts,
@@ -70,14 +71,11 @@ export function reinstateContacts(
     rows ??= listSuppressions(tx.db, which)
     return selectStoppedStatus(rows, contact)
   }
-  return restoreContacts(app, tx, which, { from, stoppedBy })
+  return restoreContacts(app, tx, which, from, stoppedBy)
 }
 
 /** The status that the suppression list implies for a new contact; undefined if none. */
-export const findStoppedStatus = (
-  db: Database,
-  which: ContactsOfAddress & { readonly listId: number },
-): StoppedStatus | undefined =>
+export const findStoppedStatus = (db: Database, which: ContactOfList): StoppedStatus | undefined =>
   selectStoppedStatus(listSuppressions(db, which), { listId: which.listId, optedInAt: null })
 
 function selectStoppedStatus(
