@@ -23,15 +23,10 @@ interface Preview {
   readonly expiresAt: Millis
 }
 
-export interface PreviewStore {
-  /** @returns the id of the preview */
-  add(accountId: number, html: string): string
-  /** The HTML of a preview of this account; undefined: it has expired or was dropped. */
-  find(accountId: number, id: string): string | undefined
-}
+export type PreviewStore = ReturnType<typeof createPreviewStore>
 
 /** @param toOwner whom the memory of an account counts for; omitted: itself */
-export function createPreviewStore(clock: Clock, toOwner = (accountId: number): number => accountId): PreviewStore {
+export function createPreviewStore(clock: Clock, toOwner = (accountId: number): number => accountId) {
   /** Oldest first. */
   const previews = new Map<string, Preview>()
   /** Of each owner. */
@@ -66,7 +61,8 @@ export function createPreviewStore(clock: Clock, toOwner = (accountId: number): 
     }
   }
   return {
-    add(accountId, html) {
+    /** @returns the id of the preview */
+    add(accountId: number, html: string): string {
       const own = [...previews].filter(([, preview]) => preview.accountId === accountId)
       for (const [id] of own.slice(0, Math.max(own.length - MAX_PER_ACCOUNT + 1, 0))) remove(id)
       const id = Buffer.from(randomBytes(ID_BYTES)).toString('base64url')
@@ -77,7 +73,8 @@ export function createPreviewStore(clock: Clock, toOwner = (accountId: number): 
       dropLarge()
       return id
     },
-    find(accountId, id) {
+    /** The HTML of a preview of this account; undefined: it has expired or was dropped. */
+    find(accountId: number, id: string): string | undefined {
       dropExpired()
       const preview = previews.get(id)
       return preview?.accountId === accountId ? preview.html : undefined
