@@ -244,22 +244,12 @@ export interface InvitationView extends FormProblem, Texts<'token' | 'email' | '
   readonly provider: string
 }
 
-export const joinPage = ({
-  token,
-  email,
-  accountName,
-  role,
-  proof,
-  csrfToken,
-  name = '',
-  provider,
-  ...problem
-}: InvitationView): Html =>
+export const joinPage = (view: InvitationView): Html =>
   userPage(
-    `Join ${accountName}`,
-    html`<p>You are invited as ${role}, with the address <strong>${email}</strong>.</p>
-${problemHtml(problem)}
-${proof === 'provider' ? signOnLink(provider, `${SIGN_ON_PATH}?invitation=${token}`) : joinForm({ token, email, proof, csrfToken, name })}`,
+    `Join ${view.accountName}`,
+    html`<p>You are invited as ${view.role}, with the address <strong>${view.email}</strong>.</p>
+${problemHtml(view)}
+${view.proof === 'provider' ? signOnLink(view.provider, `${SIGN_ON_PATH}?invitation=${view.token}`) : joinForm(view)}`,
   )
 
 const joinForm = ({
@@ -268,10 +258,7 @@ const joinForm = ({
   proof,
   csrfToken,
   name = '',
-}: Pick<
-  InvitationView,
-  'token' | 'email' | 'proof' | 'csrfToken' | 'name'
->): Html => html`<form method="post" action="${JOIN_PATH}">
+}: InvitationView): Html => html`<form method="post" action="${JOIN_PATH}">
 ${hiddenField('token', token)}
 ${csrfToken !== undefined && hiddenField('csrf_token', csrfToken)}
 <input type="hidden" name="username" value="${email}" autocomplete="username">
