@@ -52,9 +52,7 @@ const LIMIT_FIELDS = {
 export const NewApiKey = StrictObject({
   ...LIMIT_FIELDS,
   name: Type.String({ minLength: 1, maxLength: 200, description: 'Purpose of the key, in your own words.' }),
-  scopes: OptionalNullable(Type.Array(Type.String(), { maxItems: 100 }), {
-    description: 'Scopes of the new key, within those of the calling key; omitted: all scopes of the calling key.',
-  }),
+  scopes: texts('Scopes of the new key, within those of the calling key; omitted: all scopes of the calling key.'),
 })
 
 export const ImportedApiKey = StrictObject({
