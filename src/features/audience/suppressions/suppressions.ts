@@ -4,6 +4,7 @@ import { storeWithinPlan } from '#features/core/accounts/limits.ts'
 import { requireOpenAccount } from '#features/core/accounts/rows.ts'
 import type { Actor, App } from '#features/core/app/app.ts'
 import { auditChange } from '#features/core/audit-logs/audit.ts'
+import { NO_HOUR, readCounter } from '#features/core/events/record.ts'
 import {
   type SuppressionScope,
   toSuppressionKey,
@@ -65,9 +66,6 @@ const sql = prepareStatements((db) => ({
   countOfAddress: db.prepare<{ n: number }, [number, string, string, string | null]>(
     'SELECT COUNT(*) AS n FROM suppressions INDEXED BY suppressions_address WHERE account_id = ? AND address IN (?, ?) AND reason = coalesce(?, reason)',
   ),
-  counter: db.prepare<{ value: number }, [number, string]>(
-    'SELECT value FROM counters WHERE account_id = ? AND metric = ? AND hour = 0',
-  ),
   ofEveryStream: db.prepare<Suppression, [number, string, number]>(
     `${SELECT} WHERE s.account_id = ? AND s.address = ? AND s.covers = ? AND s.stream_id = 0 AND s.list_id = 0`,
   ),
@@ -105,7 +103,7 @@ export function listSuppressions(
     }
   }
   const metric = reason === undefined ? TOTAL_METRIC : toReasonMetric(reason)
-  const total = statements.counter.get(accountId, metric)?.value ?? 0
+  const total = readCounter(db, accountId, metric, NO_HOUR)
   // Past the end the query is skipped: SQLite would scan all rows up to the offset.
   if (offset >= total) return { suppressions: [], total }
   return {

@@ -130,6 +130,9 @@ const sql = prepareStatements((db) => ({
   counterAt: db.prepare<{ value: number }, [number, string, number]>(
     'SELECT value FROM counters WHERE account_id = ? AND metric = ? AND hour = ?',
   ),
+  counterSum: db.prepare<{ value: number }, [number, string, number]>(
+    'SELECT coalesce(sum(value), 0) AS value FROM counters WHERE account_id = ? AND metric = ? AND hour >= ?',
+  ),
   dropEmpty: db.prepare('DELETE FROM counters WHERE account_id = ? AND metric = ? AND hour = 0 AND value = 0'),
   setMeta: db.prepare('INSERT INTO meta (key, value) VALUES (?, ?) ON CONFLICT DO UPDATE SET value = excluded.value'),
   countCommit: db.prepare(`UPDATE meta SET value = CAST(value + 1 AS TEXT) WHERE key = '${COMMITS_KEY}'`),
@@ -170,6 +173,9 @@ const HOUR_MS = 3_600_000
 
 export const hourOf = (at: Millis): number => Math.floor(at / HOUR_MS)
 
+/** The time of counters that hold current totals, without an hour. */
+export const NO_HOUR: Millis = 0
+
 /** Counters of emails in the hour of their first open or click, without sandbox mail. */
 export const FIRST_METRICS = { opened: 'first:opened', clicked: 'first:clicked' } as const
 
@@ -203,6 +209,10 @@ export const countNow = (tx: Tx, accountId: number, metric: string, at: Millis, 
 /** The value of a counter in the hour of `at`. */
 export const readCounter = (db: Database, accountId: number, metric: string, at: Millis): number =>
   sql(db).counterAt.get(accountId, metric, hourOf(at))?.value ?? 0
+
+/** The sum of a counter from an hour on, as `hourOf` returns it. */
+export const sumCounter = (db: Database, accountId: number, metric: string, fromHour: number): number =>
+  sql(db).counterSum.get(accountId, metric, fromHour)?.value ?? 0
 
 /**
  * The Committer's `flush`: writes the additions of `count` and `countDaily` in a group commit, the sequence numbers of

@@ -4,7 +4,7 @@
  * before the account was last resumed. Writes only the counters at a resume.
  */
 import type { Database } from 'bun:sqlite'
-import { hourOf } from '#features/core/events/record.ts'
+import { hourOf, sumCounter } from '#features/core/events/record.ts'
 import { toAccountMetric } from '#features/setup/streams/reputation.ts'
 import type { Tx } from '#platform/db/commit.ts'
 import { prepareStatements } from '#platform/db/open.ts'
@@ -38,9 +38,6 @@ const MIN_COMPLAINT_PROVIDERS = 2
 export const WINDOW_HOURS = 24
 
 const sql = prepareStatements((db) => ({
-  sum: db.prepare<{ value: number }, [number, string, number]>(
-    'SELECT coalesce(sum(value), 0) AS value FROM counters WHERE account_id = ? AND metric = ? AND hour >= ?',
-  ),
   resumedAt: db.prepare<{ at: number | null }, [number]>('SELECT resumed_at AS at FROM accounts WHERE id = ?'),
   complaints: db.prepare<Pick<AbuseStats, 'complained' | 'complainers' | 'complaintProviders'>, [number, number]>(
     `SELECT count(*) AS complained, count(DISTINCT lower(address)) AS complainers, count(DISTINCT feedback_loop) AS complaintProviders
@@ -59,8 +56,7 @@ const sql = prepareStatements((db) => ({
 type DeliveryCounts = Pick<AbuseStats, 'delivered' | 'bounced'>
 
 function countSince(db: Database, accountId: number, hour: number): DeliveryCounts {
-  const sum = (metric: 'delivered' | 'bounced'): number =>
-    sql(db).sum.get(accountId, toAccountMetric(metric), hour)?.value ?? 0
+  const sum = (metric: 'delivered' | 'bounced'): number => sumCounter(db, accountId, toAccountMetric(metric), hour)
   return { delivered: sum('delivered'), bounced: sum('bounced') }
 }
 

@@ -6,7 +6,7 @@
 import type { Database } from 'bun:sqlite'
 import type { App } from '#features/core/app/app.ts'
 import { ALL_DOMAINS, type DailyStats, dayOf } from '#features/core/events/daily-stats.ts'
-import { hourOf } from '#features/core/events/record.ts'
+import { hourOf, sumCounter } from '#features/core/events/record.ts'
 import { findBusiestDomains, sumDomainStats } from '#features/reporting/analytics/domains.ts'
 import type { Period } from '#features/reporting/analytics/period.ts'
 import { NO_STATS } from '#features/reporting/analytics/stats.ts'
@@ -47,9 +47,6 @@ export const GUIDELINES = {
 } as const
 
 const sql = prepareStatements((db) => ({
-  counter: db.prepare<{ value: number }, [number, string, number]>(
-    'SELECT coalesce(sum(value), 0) AS value FROM counters WHERE account_id = ? AND metric = ? AND hour >= ?',
-  ),
   streams: db.prepare<{ id: number; slug: string }, [number, number]>(
     'SELECT id, slug FROM streams WHERE account_id = ? AND deleted_at IS NULL ORDER BY id LIMIT ?',
   ),
@@ -122,7 +119,7 @@ interface StatsTarget {
 }
 
 const countSince = ({ db, accountId }: StatsTarget, metric: string, since: Millis): number =>
-  sql(db).counter.get(accountId, metric, hourOf(since))?.value ?? 0
+  sumCounter(db, accountId, metric, hourOf(since))
 
 function addTotals(account: StatsTarget, { fromDay, toDay }: Period): void {
   const { db, accountId, metrics } = account

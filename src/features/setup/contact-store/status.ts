@@ -5,7 +5,7 @@
  */
 import type { Database } from 'bun:sqlite'
 import type { App } from '#features/core/app/app.ts'
-import { count } from '#features/core/events/record.ts'
+import { count, NO_HOUR, readCounter } from '#features/core/events/record.ts'
 import { codesOf } from '#platform/db/codes.ts'
 import type { Tx } from '#platform/db/commit.ts'
 import { prepareStatements } from '#platform/db/open.ts'
@@ -80,13 +80,7 @@ const sql = prepareStatements((db) => ({
   counters: db.prepare<{ n: number | null }, [number, string, string]>(
     'SELECT sum(value) AS n FROM counters WHERE account_id = ? AND metric >= ? AND metric < ? AND hour = 0',
   ),
-  counter: db.prepare<{ value: number }, [number, string]>(
-    'SELECT value FROM counters WHERE account_id = ? AND metric = ? AND hour = 0',
-  ),
 }))
-
-/** These counters hold current totals, without an hour. */
-const NO_HOUR: Millis = 0
 
 export const CONTACT_METRIC_PREFIX = 'contacts:'
 
@@ -108,7 +102,7 @@ function countTransition(tx: Tx, row: Row, to: number): void {
 
 /** The number of contacts of a list, in one status or in all, from the counters as of the last commit. */
 export function readContactCount(db: Database, accountId: number, listId: number, status?: ContactStatus): number {
-  if (status !== undefined) return sql(db).counter.get(accountId, toContactMetric(listId, status))?.value ?? 0
+  if (status !== undefined) return readCounter(db, accountId, toContactMetric(listId, status), NO_HOUR)
   // All names with this prefix: `;` follows `:` in ASCII.
   return (
     sql(db).counters.get(accountId, `${CONTACT_METRIC_PREFIX}${listId}:`, `${CONTACT_METRIC_PREFIX}${listId};`)?.n ?? 0

@@ -3,9 +3,8 @@
  * behind another's mail. Callers must not count sandbox mail.
  */
 import type { Database } from 'bun:sqlite'
-import { count, hourOf } from '#features/core/events/record.ts'
+import { count, hourOf, sumCounter } from '#features/core/events/record.ts'
 import type { Tx } from '#platform/db/commit.ts'
-import { prepareStatements } from '#platform/db/open.ts'
 import type { Millis } from '#platform/time/clock.ts'
 import { days } from '#platform/units.ts'
 
@@ -39,12 +38,6 @@ export function countForStream(
   count(tx, stream.accountId, toAccountMetric(counter), at, delta)
 }
 
-const sql = prepareStatements((db) => ({
-  sum: db.prepare<{ value: number }, [number, string, number]>(
-    'SELECT coalesce(sum(value), 0) AS value FROM counters WHERE account_id = ? AND metric = ? AND hour > ?',
-  ),
-}))
-
 export interface Reputation extends Readonly<Record<StreamCounter, number>> {
   /** bounced / (delivered + bounced), 0 to 1; null when both are 0. */
   readonly bounceRate: number | null
@@ -60,9 +53,9 @@ export const REPUTATION_DAYS = 30
  * was sent.
  */
 export function readReputation(db: Database, stream: { accountId: number; id: number }, now: Millis): Reputation {
-  const before = hourOf(now - days(REPUTATION_DAYS))
+  const firstHour = hourOf(now - days(REPUTATION_DAYS)) + 1
   const sum = (counter: StreamCounter): number =>
-    sql(db).sum.get(stream.accountId, toStreamMetric(stream.id, counter), before)?.value ?? 0
+    sumCounter(db, stream.accountId, toStreamMetric(stream.id, counter), firstHour)
   const delivered = sum('delivered')
   const bounced = sum('bounced')
   const complained = sum('complained')

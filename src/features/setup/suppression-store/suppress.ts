@@ -4,12 +4,11 @@
  */
 import type { App } from '#features/core/app/app.ts'
 import { auditChange, createSystemActor } from '#features/core/audit-logs/audit.ts'
-import { count } from '#features/core/events/record.ts'
+import { count, NO_HOUR } from '#features/core/events/record.ts'
 import { transitionContacts } from '#features/setup/contact-store/status.ts'
 import type { Tx } from '#platform/db/commit.ts'
 import { prepareStatements } from '#platform/db/open.ts'
 import { newUuid, type UuidBytes } from '#platform/ids.ts'
-import type { Millis } from '#platform/time/clock.ts'
 import {
   COMPLAINT,
   EVERY,
@@ -73,9 +72,6 @@ const sql = prepareStatements((db) => ({
     'DELETE FROM suppressions WHERE account_id = ? AND address = ? RETURNING reason',
   ),
 }))
-
-/** These counters hold current totals, without an hour. */
-const NO_HOUR: Millis = 0
 
 export const TOTAL_METRIC = 'suppressions'
 

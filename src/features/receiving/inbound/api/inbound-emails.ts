@@ -8,7 +8,7 @@ import type { Database } from 'bun:sqlite'
 import type { Actor, App } from '#features/core/app/app.ts'
 import { auditChange } from '#features/core/audit-logs/audit.ts'
 import { dropContent } from '#features/core/content-gc/garbage.ts'
-import { count } from '#features/core/events/record.ts'
+import { count, NO_HOUR, readCounter } from '#features/core/events/record.ts'
 import { type AttachmentJson, selectListedAttachments } from '#features/receiving/received/parts.ts'
 import {
   type FoundMessages,
@@ -23,7 +23,6 @@ import { belowId, type RowWindow } from '#platform/db/row-window.ts'
 import { invalid } from '#platform/errors.ts'
 import { notFoundById } from '#platform/http/schemas.ts'
 import { parseUuid, type UuidBytes } from '#platform/ids.ts'
-import type { Millis } from '#platform/time/clock.ts'
 import type { AuthenticationResult } from '#protocols/authentication/result.ts'
 import type { inboundEmails } from '../tables.ts'
 
@@ -55,7 +54,6 @@ export interface InboundEmail extends Omit<Row, 'rcptTo' | 'toAddresses' | 'atta
 
 /** Counts an account's current inbound emails. */
 export const INBOUND_METRIC = 'inbound'
-const NO_HOUR: Millis = 0
 
 const buildSelect = (
   attachments: string,
@@ -133,9 +131,6 @@ const sql = prepareStatements((db) => ({
     `${SELECT_LISTED} WHERE i.id IN (SELECT id FROM inbound_emails INDEXED BY inbound_emails_account WHERE account_id = ? AND id > ? ORDER BY id LIMIT ?)
      ORDER BY i.id DESC`,
   ),
-  total: db.prepare<{ value: number }, [number, string]>(
-    'SELECT value FROM counters WHERE account_id = ? AND metric = ? AND hour = 0',
-  ),
   routeId: db.prepare<{ id: number }, [Uint8Array, number]>(
     'SELECT id FROM inbound_routes WHERE uuid = ? AND account_id = ?',
   ),
@@ -196,7 +191,7 @@ interface InboundList {
 export function listInbound(db: Database, accountId: number, filter: InboundFilter, page: RowWindow): InboundList {
   if (Object.values(filter).some((value) => value !== undefined)) return listFiltered(db, accountId, filter, page)
   const { limit, offset } = page
-  const total = sql(db).total.get(accountId, INBOUND_METRIC)?.value ?? 0
+  const total = readCounter(db, accountId, INBOUND_METRIC, NO_HOUR)
   // No query past the end: SQLite scans every skipped row.
   return {
     emails: offset >= total ? [] : sql(db).page.all(accountId, belowId(page), limit, offset).map(toInboundEmail),
