@@ -5,7 +5,7 @@
 import type { App } from '#features/core/app/app.ts'
 import { getMeta, setMeta } from '#features/core/events/record.ts'
 import type { ErrorDetail } from '#platform/errors.ts'
-import type { Millis } from '#platform/time/clock.ts'
+import { limitTime } from '#platform/time/clock.ts'
 import { seconds } from '#platform/units.ts'
 
 const DATABASE_TIMEOUT_MS = seconds(2)
@@ -41,7 +41,7 @@ export function createReadiness(
     probe ??= probeDatabase().finally(() => {
       probe = undefined
     })
-    return isTrueWithin(app, DATABASE_TIMEOUT_MS, probe)
+    return isTrueInTime(app, probe)
   }
 
   return async () => {
@@ -49,7 +49,7 @@ export function createReadiness(
     const [isDatabaseUp, hasDiskSpace] = await Promise.all([
       isDatabaseResponding(),
       // A disk that does not respond counts as full.
-      isTrueWithin(app, DATABASE_TIMEOUT_MS, hasSpace),
+      isTrueInTime(app, hasSpace),
     ])
     const reasons: ErrorDetail[] = []
     if (isStopping()) reasons.push({ field: 'service', message: 'is stopping' })
@@ -66,13 +66,5 @@ async function writeAndRead(app: Pick<App, 'db' | 'commit' | 'clock'>): Promise<
 }
 
 /** Resolves like `question`; resolves with false when `question` fails or exceeds the limit. */
-function isTrueWithin(app: Pick<App, 'clock'>, limitMs: Millis, question: Promise<boolean>): Promise<boolean> {
-  return new Promise((resolve) => {
-    const timer = app.clock.after(limitMs, () => resolve(false))
-    const settle = (isTrue: boolean) => {
-      timer.cancel()
-      resolve(isTrue)
-    }
-    question.then(settle, () => settle(false))
-  })
-}
+const isTrueInTime = ({ clock }: Pick<App, 'clock'>, question: Promise<boolean>): Promise<boolean> =>
+  limitTime(clock, DATABASE_TIMEOUT_MS, question, () => new Error('no answer in time')).catch(() => false)
