@@ -50,7 +50,7 @@ export const isEventApplied = (app: Pick<App, 'db'>, eventId: string): boolean =
  * @param eventId the event that triggered this; recorded with the change, so it is not applied twice
  */
 export const reconcile = (app: App, customerId: string, eventId?: string): Promise<void> =>
-  runInOrder(app, customerId, async () => {
+  queueOf(app).run(customerId, async () => {
     if (eventId !== undefined && isEventApplied(app, eventId)) return
     const before = findBillingStateByCustomer(app.db, customerId)
     const purchase =
@@ -175,9 +175,6 @@ const isSame = (current: BillingState, after: Subscription): boolean =>
 
 /** One queue per service and customer: results must be written in the order in which Stripe was asked. */
 const queueOf = perOwner((_: App) => new SerialQueue<string>())
-
-const runInOrder = (app: App, customerId: string, work: () => Promise<void>): Promise<void> =>
-  queueOf(app).run(customerId, work)
 
 /** Reconciles every customer in turn, for events that never arrived. Stops when Stripe is unavailable. */
 export async function reconcileAll(app: App, signal: AbortSignal): Promise<void> {
