@@ -5,12 +5,14 @@
 import { isUtf8 } from 'node:buffer'
 import type { Contact } from '#features/setup/contact-store/find.ts'
 import type { ContactStatus } from '#features/setup/contact-store/status.ts'
+import { attempt } from '#platform/attempt.ts'
 import { type Delimiter, formatCsv, unescapeCell } from '#platform/csv/cells.ts'
 import { invalidCsv } from '#platform/csv/invalid.ts'
 import { type CsvRecord, detectStart, MAX_RECORD_BYTES, scanRecords } from '#platform/csv/records.ts'
 import { type AppError, invalid } from '#platform/errors.ts'
 import { isoTime, isoTimeOrNull } from '#platform/http/envelope.ts'
 import { MAX_JSON_DEPTH, measureJson } from '#platform/http/json.ts'
+import { parseJsonObject } from '#platform/json-object.ts'
 import { parseMailbox } from '#protocols/address/parse.ts'
 import type { Answers, UnclearCell } from './answers.ts'
 import {
@@ -248,16 +250,12 @@ function readMeaning(column: Column, value: string): CellMeaning {
   return readConsent(kind, value, typeof answer === 'string')
 }
 
-function parseObject(text: string): object | undefined {
-  try {
+const parseObject = (text: string): object | undefined =>
+  attempt(() => {
     // The same depth limit as for a request body, so that every reader can parse it later.
     measureJson(text)
-    const value: unknown = JSON.parse(text)
-    return typeof value === 'object' && value !== null && !Array.isArray(value) ? value : undefined
-  } catch {
-    return undefined
-  }
-}
+    return parseJsonObject(text)
+  })
 
 const EXPORT_COLUMNS = ['email', 'status', 'subscribed_at', 'unsubscribed_at', 'created_at', 'metadata'] as const
 
