@@ -13,7 +13,7 @@ import { type Choices, FilterForm } from './filter-form.tsx'
 import { type Filters, type FilterValues, readList, toQuery } from './filters.ts'
 import { findFieldError } from './form-error.tsx'
 import { formatCount, toPlural } from './format.ts'
-import { EmptyState, ErrorState, LoadingState, Page } from './page.tsx'
+import { EmptyState, type EmptyStateProps, ErrorState, LoadingState, Page } from './page.tsx'
 import { type SteadyRows, useSteadyRows } from './rows.ts'
 import { keep } from './search.ts'
 import { type Column, DataTable, toId } from './table.tsx'
@@ -153,25 +153,20 @@ export function ListBody<Row>({ list, noun, empty, advice, noMatch, children }: 
   )
 }
 
-interface ListScreenProps<Row> extends ListViewProps<Row> {
-  readonly title: string
-  /** The frame of the screens of an area. */
-  readonly frame?: (props: FrameProps) => ReactNode
-  readonly navigation?: ReactNode
-  readonly description?: ReactNode
-  /** Creates a row; the empty state has it too. */
-  readonly action?: ReactNode
-  readonly above?: ReactNode
-  readonly below?: ReactNode
-}
-
-interface FrameProps {
-  readonly title: string
-  readonly navigation?: ReactNode
-  readonly description?: ReactNode
+interface FrameProps extends Pick<ComponentProps<typeof Page>, 'title' | 'navigation' | 'description' | 'children'> {
+  /** Creates a row. */
   readonly action?: ReactNode
   readonly query: UseQueryResult<unknown>
-  readonly children: ReactNode
+}
+
+interface ListScreenProps<Row> extends Omit<ListViewProps<Row>, 'empty'>, Omit<FrameProps, 'query' | 'children'> {
+  /** The frame of the screens of an area. */
+  readonly frame?: (props: FrameProps) => ReactNode
+  readonly above?: ReactNode
+  readonly below?: ReactNode
+  readonly empty?: ReactNode
+  /** What a list without anything says, with the action that creates the first row. */
+  readonly nothing?: EmptyStateProps
 }
 
 export const ListScreen = <Row,>({
@@ -182,6 +177,13 @@ export const ListScreen = <Row,>({
   action,
   above,
   below,
+  nothing,
+  empty = nothing && (
+    <EmptyState {...nothing}>
+      {action}
+      {nothing.children}
+    </EmptyState>
+  ),
   ...view
 }: ListScreenProps<Row>) => (
   <Frame
@@ -192,7 +194,7 @@ export const ListScreen = <Row,>({
     {...(description !== undefined && { description })}
   >
     {above}
-    <ListView {...view} />
+    <ListView {...view} empty={empty} />
     {below}
   </Frame>
 )

@@ -200,7 +200,7 @@ function RequestId({ id }: { readonly id: string | undefined }) {
   ) : null
 }
 
-interface EmptyStateProps {
+export interface EmptyStateProps {
   /** What will appear here. */
   readonly title: string
   readonly text?: ReactNode

@@ -5,7 +5,6 @@ import { api, read } from '../api/client.ts'
 import { ConfirmDialog, DialogButton } from '../parts/dialog.tsx'
 import { NameLink } from '../parts/links.tsx'
 import { ListScreen, useList } from '../parts/list.tsx'
-import { EmptyState } from '../parts/page.tsx'
 import { StatusLabel } from '../parts/status.tsx'
 import type { Column } from '../parts/table.tsx'
 import { Time } from '../parts/time.tsx'
@@ -32,27 +31,22 @@ export default function AudienceFormsScreen() {
     },
     { header: 'Created', width: '9rem', phone: 'aside', cell: ({ created_at: at }) => <Time iso={at} /> },
   ]
-  const create = (
-    <DialogButton label="Create a form" needs="developer">
-      {(close) => <CreateDialog onClose={close} />}
-    </DialogButton>
-  )
   return (
     <ListScreen
       title="Sign-up forms"
       list={list}
       columns={columns}
       noun="form"
-      action={create}
-      navigation={<AudienceNavigation />}
-      empty={
-        <EmptyState
-          title="Your sign-up forms will appear here"
-          text="A form is a public page on which people subscribe to one of your lists. You can link to it, or embed it in a page of your own."
-        >
-          {create}
-        </EmptyState>
+      action={
+        <DialogButton label="Create a form" needs="developer">
+          {(close) => <CreateDialog onClose={close} />}
+        </DialogButton>
       }
+      navigation={<AudienceNavigation />}
+      nothing={{
+        title: 'Your sign-up forms will appear here',
+        text: 'A form is a public page on which people subscribe to one of your lists. You can link to it, or embed it in a page of your own.',
+      }}
     />
   )
 }

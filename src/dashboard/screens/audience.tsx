@@ -5,7 +5,6 @@ import { read } from '../api/client.ts'
 import { DialogButton } from '../parts/dialog.tsx'
 import { NameLink } from '../parts/links.tsx'
 import { ListScreen, useList } from '../parts/list.tsx'
-import { EmptyState } from '../parts/page.tsx'
 import type { Column } from '../parts/table.tsx'
 import { Time } from '../parts/time.tsx'
 import { ListDialog } from './audience/list-form.tsx'
@@ -45,32 +44,27 @@ const COLUMNS: readonly Column<ContactListSummary>[] = [
 export default function AudienceScreen() {
   const list = useList({ read: read.contactLists.list, isSteady: true })
   const navigate = useNavigate()
-  const create = (
-    <DialogButton label="Create a list" needs="developer">
-      {(close) => (
-        <ListDialog
-          onSaved={({ id }) => void navigate({ to: '/audience/lists/$id', params: { id } })}
-          onClose={close}
-        />
-      )}
-    </DialogButton>
-  )
   return (
     <ListScreen
       title="Audience"
       list={list}
       columns={COLUMNS}
       noun="list"
-      action={create}
-      navigation={<AudienceNavigation />}
-      empty={
-        <EmptyState
-          title="Your contact lists will appear here"
-          text="A list holds people who want mail of one kind, such as a newsletter. Broadcasts go to a list; the link in each mail leaves it."
-        >
-          {create}
-        </EmptyState>
+      action={
+        <DialogButton label="Create a list" needs="developer">
+          {(close) => (
+            <ListDialog
+              onSaved={({ id }) => void navigate({ to: '/audience/lists/$id', params: { id } })}
+              onClose={close}
+            />
+          )}
+        </DialogButton>
       }
+      navigation={<AudienceNavigation />}
+      nothing={{
+        title: 'Your contact lists will appear here',
+        text: 'A list holds people who want mail of one kind, such as a newsletter. Broadcasts go to a list; the link in each mail leaves it.',
+      }}
     />
   )
 }

@@ -4,7 +4,6 @@ import { read } from '../api/client.ts'
 import { useSession } from '../api/session.tsx'
 import { NameLink } from '../parts/links.tsx'
 import { ActionLink, ListScreen, useList } from '../parts/list.tsx'
-import { EmptyState } from '../parts/page.tsx'
 import type { Column } from '../parts/table.tsx'
 import { Time } from '../parts/time.tsx'
 import { DomainStatus } from './domains/marks.tsx'
@@ -41,27 +40,22 @@ const COLUMNS: readonly Column<Domain>[] = [
 export default function DomainsScreen() {
   const list = useList({ read: read.domains.list })
   useDomainEvents()
-  const add = (
-    <ActionLink needs="developer" to="/domains/new">
-      Add a domain
-    </ActionLink>
-  )
   return (
     <ListScreen
       title="Domains"
       list={list}
       columns={COLUMNS}
       noun="domain"
-      action={add}
-      empty={
-        <EmptyState
-          title="Your domains will appear here"
-          text="Add the domain of your sender address, such as example.com, then a few DNS records. Until it is verified, its mail is captured in the Sandbox."
-          command="tassis domains add example.com"
-        >
-          {add}
-        </EmptyState>
+      action={
+        <ActionLink needs="developer" to="/domains/new">
+          Add a domain
+        </ActionLink>
       }
+      nothing={{
+        title: 'Your domains will appear here',
+        text: 'Add the domain of your sender address, such as example.com, then a few DNS records. Until it is verified, its mail is captured in the Sandbox.',
+        command: 'tassis domains add example.com',
+      }}
     />
   )
 }

@@ -11,7 +11,7 @@ import { SEARCH_MARK } from '../parts/keyboard.tsx'
 import { InlineLink, NameLink } from '../parts/links.tsx'
 import { ActionLink, ListScreen, useList } from '../parts/list.tsx'
 import { Notice } from '../parts/notice.tsx'
-import { EmptyState, Section } from '../parts/page.tsx'
+import { Section } from '../parts/page.tsx'
 import { StatusLabel } from '../parts/status.tsx'
 import type { Column } from '../parts/table.tsx'
 import { useAllDomains } from './domains/queries.ts'
@@ -25,36 +25,31 @@ export default function InboundRoutesScreen() {
   const list = useList({ read: read.inboundRoutes.list })
   const { data: domains } = useAllDomains()
   const hasDomain = domains === undefined || domains.length > 0
-  const add = (
-    <ActionLink
-      needs="developer"
-      reason={hasDomain ? undefined : 'A route belongs to a domain; add a domain first.'}
-      to="/inbound/routes/new"
-    >
-      Create a route
-    </ActionLink>
-  )
   return (
     <ListScreen
       title="Inbound routes"
       list={list}
       columns={toColumns(new Map(domains?.map(({ id, domain }) => [id, domain])))}
       noun="route"
-      action={add}
-      navigation={<InboundNavigation />}
-      empty={
-        <EmptyState
-          title="Your routes will appear here"
-          text="A route stores mail for some addresses of a domain, and posts it to a URL if it has one. Of mail without a route, the newest 1,000 messages of a domain are stored."
+      action={
+        <ActionLink
+          needs="developer"
+          reason={hasDomain ? undefined : 'A route belongs to a domain; add a domain first.'}
+          to="/inbound/routes/new"
         >
-          {add}
-          {!hasDomain && (
-            <Text>
-              First <InlineLink to="/domains/new">add a domain</InlineLink>.
-            </Text>
-          )}
-        </EmptyState>
+          Create a route
+        </ActionLink>
       }
+      navigation={<InboundNavigation />}
+      nothing={{
+        title: 'Your routes will appear here',
+        text: 'A route stores mail for some addresses of a domain, and posts it to a URL if it has one. Of mail without a route, the newest 1,000 messages of a domain are stored.',
+        children: !hasDomain && (
+          <Text>
+            First <InlineLink to="/domains/new">add a domain</InlineLink>.
+          </Text>
+        ),
+      }}
       below={<Tools />}
     />
   )

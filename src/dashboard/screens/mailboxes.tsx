@@ -7,7 +7,6 @@ import { toCurl } from '../parts/commands.ts'
 import { ConfirmDialog, DialogButton } from '../parts/dialog.tsx'
 import { InlineLink, NameLink } from '../parts/links.tsx'
 import { ListScreen, useList } from '../parts/list.tsx'
-import { EmptyState } from '../parts/page.tsx'
 import type { Column } from '../parts/table.tsx'
 import { Time } from '../parts/time.tsx'
 import { useAllDomains } from './domains/queries.ts'
@@ -52,45 +51,40 @@ export default function MailboxesScreen() {
   const { data: domains } = useAllDomains()
   const first = domains?.find(({ status }) => status === 'verified') ?? domains?.[0]
   const canReceive = domains === undefined || domains.some(isReceiving)
-  const add = (
-    <DialogButton
-      label="Create a mailbox"
-      needs="developer"
-      reason={canReceive ? undefined : 'No verified domain of this account receives mail.'}
-    >
-      {(close) => <NewMailbox domains={(domains ?? []).filter(isReceiving)} onClose={close} />}
-    </DialogButton>
-  )
   return (
     <ListScreen
       title="Mailboxes"
       list={list}
       columns={COLUMNS}
       noun="mailbox"
-      action={add}
-      navigation={<InboundNavigation />}
-      empty={
-        <EmptyState
-          title="Your mailboxes will appear here"
-          text="A mailbox is an address that a program reads and answers. Here you see its threads, and can reply yourself."
-          {...(canReceive && { command: toCurl('/v1/agent-mailboxes', { local_part: 'agent' }) })}
+      action={
+        <DialogButton
+          label="Create a mailbox"
+          needs="developer"
+          reason={canReceive ? undefined : 'No verified domain of this account receives mail.'}
         >
-          {add}
-          {!canReceive && (
-            <Text>
-              A mailbox belongs to a verified domain with “Receive mail” on:{' '}
-              {first ? (
-                <InlineLink to="/domains/$id" params={{ id: first.id }}>
-                  settings of {first.domain}
-                </InlineLink>
-              ) : (
-                <InlineLink to="/domains/new">add a domain</InlineLink>
-              )}
-              . The server must listen for mail (TASSIS_INBOUND_ADDR).
-            </Text>
-          )}
-        </EmptyState>
+          {(close) => <NewMailbox domains={(domains ?? []).filter(isReceiving)} onClose={close} />}
+        </DialogButton>
       }
+      navigation={<InboundNavigation />}
+      nothing={{
+        title: 'Your mailboxes will appear here',
+        text: 'A mailbox is an address that a program reads and answers. Here you see its threads, and can reply yourself.',
+        ...(canReceive && { command: toCurl('/v1/agent-mailboxes', { local_part: 'agent' }) }),
+        children: !canReceive && (
+          <Text>
+            A mailbox belongs to a verified domain with “Receive mail” on:{' '}
+            {first ? (
+              <InlineLink to="/domains/$id" params={{ id: first.id }}>
+                settings of {first.domain}
+              </InlineLink>
+            ) : (
+              <InlineLink to="/domains/new">add a domain</InlineLink>
+            )}
+            . The server must listen for mail (TASSIS_INBOUND_ADDR).
+          </Text>
+        ),
+      }}
     />
   )
 }

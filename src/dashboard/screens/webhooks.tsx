@@ -5,7 +5,6 @@ import { read } from '../api/client.ts'
 import { toCurl } from '../parts/commands.ts'
 import { NameLink } from '../parts/links.tsx'
 import { ActionLink, ListScreen, useList } from '../parts/list.tsx'
-import { EmptyState } from '../parts/page.tsx'
 import type { Column } from '../parts/table.tsx'
 import { LastAttempt, WebhookStatus } from './webhooks/marks.tsx'
 import { REFRESH_MS } from './webhooks/queries.ts'
@@ -30,31 +29,26 @@ const COLUMNS: readonly Column<Webhook>[] = [
 
 export default function WebhooksScreen() {
   const list = useList({ read: read.webhooks.list, refetchInterval: REFRESH_MS })
-  const add = (
-    <ActionLink needs="developer" to="/webhooks/new">
-      Add a webhook
-    </ActionLink>
-  )
   return (
     <ListScreen
       title="Webhooks"
       list={list}
       columns={COLUMNS}
       noun="webhook"
-      action={add}
-      empty={
-        <EmptyState
-          title="No webhook yet"
-          text="A webhook is a URL of yours. Events are posted to it: an email was delivered, bounced or opened, or mail arrived."
-          command={toCurl('/v1/webhooks', {
-            url: 'https://your-server.example/webhook',
-            events: ['delivered', 'bounced'],
-          })}
-        >
-          {add}
-          <Text c="dimmed">Or with an API key:</Text>
-        </EmptyState>
+      action={
+        <ActionLink needs="developer" to="/webhooks/new">
+          Add a webhook
+        </ActionLink>
       }
+      nothing={{
+        title: 'No webhook yet',
+        text: 'A webhook is a URL of yours. Events are posted to it: an email was delivered, bounced or opened, or mail arrived.',
+        children: <Text c="dimmed">Or with an API key:</Text>,
+        command: toCurl('/v1/webhooks', {
+          url: 'https://your-server.example/webhook',
+          events: ['delivered', 'bounced'],
+        }),
+      }}
     />
   )
 }

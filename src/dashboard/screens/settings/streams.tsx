@@ -8,7 +8,6 @@ import { toWords } from '../../parts/fields.ts'
 import { toSlug } from '../../parts/format.ts'
 import { NameLink } from '../../parts/links.tsx'
 import { ListScreen, useList } from '../../parts/list.tsx'
-import { EmptyState } from '../../parts/page.tsx'
 import type { Column } from '../../parts/table.tsx'
 import { Time } from '../../parts/time.tsx'
 import { SettingsPage } from './frame.tsx'
@@ -28,11 +27,6 @@ const COLUMNS: readonly Column<StreamSummary>[] = [
 
 export default function StreamsScreen() {
   const list = useList({ read: read.streams.list })
-  const create = (
-    <DialogButton label="Create a stream" needs="developer">
-      {(close) => <CreateDialog onClose={close} />}
-    </DialogButton>
-  )
   return (
     <ListScreen
       frame={SettingsPage}
@@ -40,14 +34,18 @@ export default function StreamsScreen() {
       list={list}
       columns={COLUMNS}
       noun="stream"
-      action={create}
+      action={
+        <DialogButton label="Create a stream" needs="developer">
+          {(close) => <CreateDialog onClose={close} />}
+        </DialogButton>
+      }
       description={
         <>
           A kind of mail, such as receipts, whose bounces and complaints are counted on their own. A send names it with{' '}
           <Code>stream</Code>; else it is <Code>transactional</Code>.
         </>
       }
-      empty={<EmptyState title="Your streams will appear here">{create}</EmptyState>}
+      nothing={{ title: 'Your streams will appear here' }}
     />
   )
 }
