@@ -190,6 +190,13 @@ export function ConfirmButton<Body, Result>(props: ConfirmButtonProps<Body, Resu
   )
 }
 
+type FormButtonProps<Body, Result> = Omit<ConfirmButtonProps<Body, Result>, 'title' | 'isDangerous' | 'variant'>
+
+/** Makes something of what its dialog, which has its name, asks for. */
+export const FormButton = <Body, Result>(props: FormButtonProps<Body, Result>) => (
+  <ConfirmButton {...props} title={props.label} isDangerous={false} variant="filled" />
+)
+
 interface DeleteButtonProps extends Partial<Omit<ConfirmButtonProps<unknown, unknown>, 'run' | 'onDone'>> {
   /** What it is, such as "domain": button and dialog say so, unless they have words of their own. */
   readonly noun?: string

@@ -2,7 +2,7 @@
 import { useNavigate } from '@tanstack/react-router'
 import type { SignupForm } from '#client/api.ts'
 import { api, read } from '../api/client.ts'
-import { ConfirmDialog, DialogButton } from '../parts/dialog.tsx'
+import { FormButton } from '../parts/dialog.tsx'
 import { NameLink } from '../parts/links.tsx'
 import { ListScreen, useList } from '../parts/list.tsx'
 import { StatusLabel } from '../parts/status.tsx'
@@ -14,6 +14,7 @@ import { useAllLists } from './audience/queries.ts'
 export default function AudienceFormsScreen() {
   const list = useList({ read: read.signupForms.list })
   const lists = useAllLists()
+  const navigate = useNavigate()
   const names = new Map(lists.data?.map(({ id, name }) => [id, name]))
   const columns: readonly Column<SignupForm>[] = [
     {
@@ -38,45 +39,35 @@ export default function AudienceFormsScreen() {
       columns={columns}
       noun="form"
       action={
-        <DialogButton label="Create a form" needs="developer">
-          {(close) => <CreateDialog onClose={close} />}
-        </DialogButton>
+        <FormButton
+          label="Create a form"
+          needs="developer"
+          confirm="Create the form"
+          error={lists.error}
+          fields={[
+            {
+              name: 'list_id',
+              label: 'List',
+              kind: 'choice',
+              hint: 'A list has at most one form. The page is open to everybody as soon as it is created.',
+              options: [
+                { value: '', label: lists.data?.length === 0 ? 'There is no list yet' : 'Choose a list' },
+                ...(lists.data ?? []).map(({ id, name }) => ({ value: id, label: name })),
+              ],
+              isRequired: true,
+            },
+            { name: 'title', label: 'Title', hint: 'The heading of the page.', isRequired: true },
+          ]}
+          refreshes={['signupForms']}
+          run={api.signupForms.create}
+          onDone={({ data }) => navigate({ to: '/audience/forms/$id', params: { id: data.id } })}
+        />
       }
       navigation={<AudienceNavigation />}
       nothing={{
         title: 'Your sign-up forms will appear here',
         text: 'A form is a public page on which people subscribe to one of your lists. You can link to it, or embed it in a page of your own.',
       }}
-    />
-  )
-}
-
-function CreateDialog({ onClose }: { onClose(): void }) {
-  const lists = useAllLists()
-  const navigate = useNavigate()
-  return (
-    <ConfirmDialog
-      title="Create a form"
-      confirm="Create the form"
-      error={lists.error}
-      fields={[
-        {
-          name: 'list_id',
-          label: 'List',
-          kind: 'choice',
-          hint: 'A list has at most one form. The page is open to everybody as soon as it is created.',
-          options: [
-            { value: '', label: lists.data?.length === 0 ? 'There is no list yet' : 'Choose a list' },
-            ...(lists.data ?? []).map(({ id, name }) => ({ value: id, label: name })),
-          ],
-          isRequired: true,
-        },
-        { name: 'title', label: 'Title', hint: 'The heading of the page.', isRequired: true },
-      ]}
-      refreshes={['signupForms']}
-      run={api.signupForms.create}
-      onDone={({ data }) => navigate({ to: '/audience/forms/$id', params: { id: data.id } })}
-      onClose={onClose}
     />
   )
 }

@@ -4,7 +4,7 @@ import { useNavigate } from '@tanstack/react-router'
 import type { Domain, Mailbox } from '#client/api.ts'
 import { api, read } from '../api/client.ts'
 import { toCurl } from '../parts/commands.ts'
-import { ConfirmDialog, DialogButton } from '../parts/dialog.tsx'
+import { FormButton } from '../parts/dialog.tsx'
 import { InlineLink, NameLink } from '../parts/links.tsx'
 import { ListScreen, useList } from '../parts/list.tsx'
 import type { Column } from '../parts/table.tsx'
@@ -48,6 +48,7 @@ export default function MailboxesScreen() {
     read: read.mailboxes.list,
     isConcerned: ({ event_type: type }) => type === 'mailbox.message.received',
   })
+  const navigate = useNavigate()
   const { data: domains } = useAllDomains()
   const first = domains?.find(({ status }) => status === 'verified') ?? domains?.[0]
   const canReceive = domains === undefined || domains.some(isReceiving)
@@ -58,13 +59,30 @@ export default function MailboxesScreen() {
       columns={COLUMNS}
       noun="mailbox"
       action={
-        <DialogButton
+        <FormButton
           label="Create a mailbox"
           needs="developer"
           reason={canReceive ? undefined : 'No verified domain of this account receives mail.'}
-        >
-          {(close) => <NewMailbox domains={(domains ?? []).filter(isReceiving)} onClose={close} />}
-        </DialogButton>
+          confirm="Create"
+          fields={[
+            {
+              name: 'local_part',
+              label: 'Part before the @',
+              kind: 'code',
+              hint: 'Empty: a random one, such as calm-otter-0482.',
+            },
+            {
+              name: 'domain_id',
+              label: 'Domain',
+              kind: 'choice',
+              options: (domains ?? []).filter(isReceiving).map(({ id, domain: label }) => ({ value: id, label })),
+            },
+            { name: 'display_name', label: 'Name', hint: 'In From of its replies; may be empty.' },
+          ]}
+          refreshes={[['mailboxes', 'list']]}
+          run={api.mailboxes.create}
+          onDone={({ data }) => navigate({ to: '/inbound/mailboxes/$id', params: { id: data.id } })}
+        />
       }
       navigation={<InboundNavigation />}
       nothing={{
@@ -85,35 +103,6 @@ export default function MailboxesScreen() {
           </Text>
         ),
       }}
-    />
-  )
-}
-
-function NewMailbox({ domains, onClose }: { readonly domains: readonly Domain[]; onClose(): void }) {
-  const navigate = useNavigate()
-  return (
-    <ConfirmDialog
-      title="Create a mailbox"
-      confirm="Create"
-      fields={[
-        {
-          name: 'local_part',
-          label: 'Part before the @',
-          kind: 'code',
-          hint: 'Empty: a random one, such as calm-otter-0482.',
-        },
-        {
-          name: 'domain_id',
-          label: 'Domain',
-          kind: 'choice',
-          options: domains.map(({ id, domain: label }) => ({ value: id, label })),
-        },
-        { name: 'display_name', label: 'Name', hint: 'In From of its replies; may be empty.' },
-      ]}
-      refreshes={[['mailboxes', 'list']]}
-      run={api.mailboxes.create}
-      onDone={({ data }) => navigate({ to: '/inbound/mailboxes/$id', params: { id: data.id } })}
-      onClose={onClose}
     />
   )
 }

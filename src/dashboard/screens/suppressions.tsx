@@ -4,7 +4,7 @@ import type { ReactNode } from 'react'
 import type { Suppression } from '#client/api.ts'
 import { api, read } from '../api/client.ts'
 import { useAllowed, useSession } from '../api/session.tsx'
-import { ConfirmDialog, DialogButton } from '../parts/dialog.tsx'
+import { FormButton } from '../parts/dialog.tsx'
 import { ButtonLink, NameLink, TextLink } from '../parts/links.tsx'
 import { ListScreen, useList } from '../parts/list.tsx'
 import { EmptyState } from '../parts/page.tsx'
@@ -25,11 +25,6 @@ import {
 } from './suppressions/reasons.ts'
 import { RemoveSuppression } from './suppressions/remove.tsx'
 
-interface DialogProps {
-  onDone(): unknown
-  onClose(): void
-}
-
 export default function SuppressionsScreen() {
   const reason = useAllowed('developer')
   const { role } = useSession()
@@ -40,11 +35,7 @@ export default function SuppressionsScreen() {
     isConcerned: ({ event_type: type }) => ADDS_ROWS.includes(type),
   })
   const reload = () => void list.reload()
-  const add = (
-    <DialogButton label="Add an address" reason={reason}>
-      {(close) => <AddDialog onDone={reload} onClose={close} />}
-    </DialogButton>
-  )
+  const add = <AddButton reason={reason} onDone={reload} />
   return (
     <ListScreen
       title="Suppressions"
@@ -150,9 +141,9 @@ interface NewSuppression {
   readonly text?: string
 }
 
-const AddDialog = (dialog: DialogProps) => (
-  <ConfirmDialog
-    title="Add an address"
+const AddButton = (button: { readonly reason: string | undefined; onDone(): void }) => (
+  <FormButton
+    label="Add an address"
     confirm="Add"
     fields={({ reason }) => [
       { name: 'email_address', label: 'Address', kind: 'email', placeholder: 'bob@example.com', isRequired: true },
@@ -173,6 +164,6 @@ const AddDialog = (dialog: DialogProps) => (
         If it is on the list already, its reason stays.
       </Text>
     )}
-    {...dialog}
+    {...button}
   />
 )

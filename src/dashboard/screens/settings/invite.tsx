@@ -5,7 +5,7 @@ import { api } from '../../api/client.ts'
 import { useChange } from '../../api/data.ts'
 import { useSession } from '../../api/session.tsx'
 import { SmallAction } from '../../parts/buttons.tsx'
-import { ConfirmButton, ConfirmDialog } from '../../parts/dialog.tsx'
+import { ConfirmButton, FormButton } from '../../parts/dialog.tsx'
 import { FormError } from '../../parts/form-error.tsx'
 import { quote } from '../../parts/format.ts'
 import { CommandBlock, useSay } from '../../parts/page.tsx'
@@ -13,9 +13,10 @@ import { Time } from '../../parts/time.tsx'
 import { useRoleField } from './role-field.tsx'
 
 /** Another invitation of the same address replaces the first. */
-export const InviteDialog = ({ onClose }: { onClose(): void }) => (
-  <ConfirmDialog
-    title="Invite somebody"
+export const InviteButton = () => (
+  <FormButton
+    label="Invite somebody"
+    needs="admin"
     confirm="Invite"
     fields={[
       {
@@ -31,7 +32,6 @@ export const InviteDialog = ({ onClose }: { onClose(): void }) => (
     refreshes={['team']}
     run={api.team.invite}
     done={({ data }) => <Invited invitation={data} />}
-    onClose={onClose}
   />
 )
 

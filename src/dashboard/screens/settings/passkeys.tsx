@@ -3,7 +3,7 @@ import { Stack, Text } from '@mantine/core'
 import { api, read } from '../../api/client.ts'
 import { useData } from '../../api/data.ts'
 import { SESSION, useSession } from '../../api/session.tsx'
-import { ConfirmButton, ConfirmDialog, DialogButton } from '../../parts/dialog.tsx'
+import { ConfirmButton } from '../../parts/dialog.tsx'
 import { QueryView } from '../../parts/page.tsx'
 import { createPasskey, hasPasskeys } from '../../parts/passkey.ts'
 import { usePasswordAgain } from '../../parts/password-again.tsx'
@@ -57,18 +57,16 @@ export function Passkeys() {
             />
           )}
           {hasPasskeys() ? (
-            <DialogButton label="Add a passkey" variant="default" size="xs">
-              {(close) => (
-                <ConfirmDialog
-                  title="Add a passkey"
-                  confirm="Add"
-                  fields={[{ name: 'name', label: 'Name', hint: 'Such as the device it is on.', isRequired: true }]}
-                  refreshes={REFRESHES}
-                  run={add}
-                  onClose={close}
-                />
-              )}
-            </DialogButton>
+            <ConfirmButton
+              label="Add a passkey"
+              size="xs"
+              title="Add a passkey"
+              confirm="Add"
+              isDangerous={false}
+              fields={[{ name: 'name', label: 'Name', hint: 'Such as the device it is on.', isRequired: true }]}
+              refreshes={REFRESHES}
+              run={add}
+            />
           ) : (
             <Text size="sm">This browser has passkeys only for pages with https.</Text>
           )}

@@ -3,7 +3,7 @@ import { Code } from '@mantine/core'
 import { useNavigate } from '@tanstack/react-router'
 import type { StreamSummary } from '#client/api.ts'
 import { api, read } from '../../api/client.ts'
-import { ConfirmDialog, DialogButton } from '../../parts/dialog.tsx'
+import { FormButton } from '../../parts/dialog.tsx'
 import { toWords } from '../../parts/fields.ts'
 import { toSlug } from '../../parts/format.ts'
 import { NameLink } from '../../parts/links.tsx'
@@ -27,6 +27,7 @@ const COLUMNS: readonly Column<StreamSummary>[] = [
 
 export default function StreamsScreen() {
   const list = useList({ read: read.streams.list })
+  const navigate = useNavigate()
   return (
     <ListScreen
       frame={SettingsPage}
@@ -35,9 +36,25 @@ export default function StreamsScreen() {
       columns={COLUMNS}
       noun="stream"
       action={
-        <DialogButton label="Create a stream" needs="developer">
-          {(close) => <CreateDialog onClose={close} />}
-        </DialogButton>
+        <FormButton
+          label="Create a stream"
+          needs="developer"
+          confirm="Create"
+          fields={[
+            { name: 'name', label: 'Name', isRequired: true },
+            {
+              name: 'slug',
+              label: 'Slug',
+              kind: 'code',
+              hint: 'What a send names it by: a to z, 0 to 9 and hyphens.',
+              isRequired: true,
+            },
+          ]}
+          initial={({ name = '' }) => ({ slug: toSlug(String(name), MAX_SLUG_LENGTH) })}
+          refreshes={['streams']}
+          run={api.streams.create}
+          onDone={({ data: { id } }) => navigate({ to: '/settings/streams/$id', params: { id } })}
+        />
       }
       description={
         <>
@@ -46,31 +63,6 @@ export default function StreamsScreen() {
         </>
       }
       nothing={{ title: 'Your streams will appear here' }}
-    />
-  )
-}
-
-function CreateDialog({ onClose }: { onClose(): void }) {
-  const navigate = useNavigate()
-  return (
-    <ConfirmDialog
-      title="Create a stream"
-      confirm="Create"
-      fields={[
-        { name: 'name', label: 'Name', isRequired: true },
-        {
-          name: 'slug',
-          label: 'Slug',
-          kind: 'code',
-          hint: 'What a send names it by: a to z, 0 to 9 and hyphens.',
-          isRequired: true,
-        },
-      ]}
-      initial={({ name = '' }) => ({ slug: toSlug(String(name), MAX_SLUG_LENGTH) })}
-      refreshes={['streams']}
-      run={api.streams.create}
-      onDone={({ data: { id } }) => navigate({ to: '/settings/streams/$id', params: { id } })}
-      onClose={onClose}
     />
   )
 }

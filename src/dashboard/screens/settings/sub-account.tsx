@@ -6,7 +6,7 @@ import { api, read } from '../../api/client.ts'
 import { useData } from '../../api/data.ts'
 import { useAllowed } from '../../api/session.tsx'
 import { CopyText } from '../../parts/copy.tsx'
-import { ConfirmButton, ConfirmDialog, DeleteButton, DialogButton } from '../../parts/dialog.tsx'
+import { ConfirmButton, DeleteButton, FormButton } from '../../parts/dialog.tsx'
 import { FieldForm } from '../../parts/field-form.tsx'
 import { Figures } from '../../parts/figures.tsx'
 import { Notice } from '../../parts/notice.tsx'
@@ -122,9 +122,7 @@ const Actions = ({ account }: SubAccountProps) => (
       deleted. This cannot be undone. What it sent this month stays counted.
     </DeleteButton>
     <SwitchButton account={account} />
-    <DialogButton label="Create an API key for it">
-      {(close) => <KeyDialog account={account} onClose={close} />}
-    </DialogButton>
+    <KeyButton account={account} />
   </>
 )
 
@@ -159,9 +157,9 @@ interface NewKey {
   readonly scopes?: string
 }
 
-const KeyDialog = ({ account, onClose }: SubAccountProps & { onClose(): void }) => (
-  <ConfirmDialog
-    title="Create an API key for it"
+const KeyButton = ({ account }: SubAccountProps) => (
+  <FormButton
+    label="Create an API key for it"
     confirm="Create"
     fields={[
       { name: 'name', label: 'What it is for', isRequired: true },
@@ -182,10 +180,9 @@ const KeyDialog = ({ account, onClose }: SubAccountProps & { onClose(): void }) 
         secret: key,
       })
     }
-    onClose={onClose}
   >
     <Text size="sm">
       The key acts in <bdi>{account.name}</bdi>. Its team sees it in its list and can delete it there.
     </Text>
-  </ConfirmDialog>
+  </FormButton>
 )

@@ -3,7 +3,7 @@ import { useNavigate } from '@tanstack/react-router'
 import type { SubAccount } from '#client/api.ts'
 import { api, read } from '../../api/client.ts'
 import { useAllowed } from '../../api/session.tsx'
-import { ConfirmDialog, DialogButton } from '../../parts/dialog.tsx'
+import { FormButton } from '../../parts/dialog.tsx'
 import type { Field } from '../../parts/fields.ts'
 import { NameLink } from '../../parts/links.tsx'
 import { ListView, useList } from '../../parts/list.tsx'
@@ -44,11 +44,7 @@ export default function SubAccountsScreen() {
     <SettingsPage
       title="Sub-accounts"
       description="For a customer, a shop or a team of yours: with domains, keys, mail and a team of its own, on your quota. You see its counts, not its mail."
-      action={
-        <DialogButton label="Create a sub-account" reason={reason}>
-          {(close) => <CreateDialog onClose={close} />}
-        </DialogButton>
-      }
+      action={<CreateButton reason={reason} />}
     >
       {reason === undefined ? <SubAccountList /> : <Notice>{reason}</Notice>}
     </SettingsPage>
@@ -69,11 +65,12 @@ const SubAccountList = () => (
   />
 )
 
-function CreateDialog({ onClose }: { onClose(): void }) {
+function CreateButton({ reason }: { readonly reason: string | undefined }) {
   const navigate = useNavigate()
   return (
-    <ConfirmDialog
-      title="Create a sub-account"
+    <FormButton
+      label="Create a sub-account"
+      reason={reason}
       confirm="Create"
       fields={[
         { name: 'name', label: 'Name', isRequired: true },
@@ -97,7 +94,6 @@ function CreateDialog({ onClose }: { onClose(): void }) {
       refreshes={['subAccounts']}
       run={api.subAccounts.create}
       onDone={({ data: { id } }) => navigate({ to: '/settings/accounts/$id', params: { id } })}
-      onClose={onClose}
     />
   )
 }

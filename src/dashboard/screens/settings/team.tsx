@@ -4,7 +4,7 @@ import type { TeamInvitation, TeamMember, UpdateTeamMemberRequest } from '#clien
 import { api, read } from '../../api/client.ts'
 import { usePage } from '../../api/data.ts'
 import { SESSION, useAllowed, useSession } from '../../api/session.tsx'
-import { ConfirmButton, DialogButton } from '../../parts/dialog.tsx'
+import { ConfirmButton } from '../../parts/dialog.tsx'
 import { NameLink } from '../../parts/links.tsx'
 import { ListView, useList } from '../../parts/list.tsx'
 import { Notice } from '../../parts/notice.tsx'
@@ -13,7 +13,7 @@ import { type Column, DataTable } from '../../parts/table.tsx'
 import { Time } from '../../parts/time.tsx'
 import { useKnownActors } from './audit-actors.ts'
 import { SettingsPage } from './frame.tsx'
-import { InvitationActions, InviteDialog } from './invite.tsx'
+import { InvitationActions, InviteButton } from './invite.tsx'
 import { toRoleWord, useRoleField } from './role-field.tsx'
 
 /** More than there can be. */
@@ -22,14 +22,7 @@ const MAX_INVITATIONS = 100
 export default function TeamScreen() {
   const invitations = usePage(read.team.listInvitations({ per_page: MAX_INVITATIONS }))
   return (
-    <SettingsPage
-      title="Team"
-      action={
-        <DialogButton label="Invite somebody" needs="admin">
-          {(close) => <InviteDialog onClose={close} />}
-        </DialogButton>
-      }
-    >
+    <SettingsPage title="Team" action={<InviteButton />}>
       <Section title="Members">
         <MemberTable />
       </Section>
