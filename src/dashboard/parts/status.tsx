@@ -1,7 +1,7 @@
 /** @module States by word, shape and colour: readable without seeing colours. */
 
 import type { ReactNode } from 'react'
-import { type Tone, toStatusWord, toTone } from './tone.ts'
+import { type State, type Tone, toStatusWord, toTone } from './tone.ts'
 
 /** Outlines in a square of 16 units. */
 const SHAPES: Readonly<Record<Tone, ReactNode>> = {
@@ -22,7 +22,7 @@ interface StatusLabelProps {
   readonly tone: Tone
   readonly children: ReactNode
   /** Explanation in the tooltip. */
-  readonly title?: string
+  readonly title?: string | undefined
 }
 
 /** The shape alone, where words beside it say the same. */
@@ -40,11 +40,15 @@ export const StatusLabel = ({ tone, children, title }: StatusLabelProps) => (
   </span>
 )
 
-/** The badge of a status or event type. */
-export const StatusBadge = ({ status, title }: { readonly status: string; readonly title?: string }) => (
-  <StatusLabel tone={toTone(status)} {...(title !== undefined && { title })}>
-    {toStatusWord(status)}
+export const StateLabel = ({ state: { word, tone, title } }: { readonly state: State }) => (
+  <StatusLabel tone={tone} title={title}>
+    {word}
   </StatusLabel>
+)
+
+/** The badge of a status or event type. */
+export const StatusBadge = ({ status }: { readonly status: string }) => (
+  <StatusLabel tone={toTone(status)}>{toStatusWord(status)}</StatusLabel>
 )
 
 /** The badge of a type of event: `sent` comes with every `delivered`, while the status `sent` is shown as delivered. */

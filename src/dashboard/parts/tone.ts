@@ -3,13 +3,16 @@
 /** What a state means for the reader; it decides shape and colour. */
 export type Tone = 'good' | 'bad' | 'warning' | 'waiting' | 'active' | 'neutral'
 
-interface KnownState {
+/** A state as it is shown. */
+export interface State {
   readonly word: string
   readonly tone: Tone
+  /** What it means, in the tooltip. */
+  readonly title?: string
 }
 
 /** Every status of an email or recipient, and every type of event. */
-const STATES: Readonly<Record<string, KnownState>> = {
+const STATES: Readonly<Record<string, State>> = {
   queued: { word: 'Queued', tone: 'waiting' },
   scheduled: { word: 'Scheduled', tone: 'waiting' },
   processing: { word: 'Sending', tone: 'active' },

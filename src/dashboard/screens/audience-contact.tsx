@@ -11,9 +11,9 @@ import { FieldForm } from '../parts/field-form.tsx'
 import { FormError } from '../parts/form-error.tsx'
 import { ButtonLink } from '../parts/links.tsx'
 import { Facts, RecordPage, Section, useSay } from '../parts/page.tsx'
+import { StateLabel } from '../parts/status.tsx'
 import { Time } from '../parts/time.tsx'
 import { CONTACT_STATES } from './audience/contact-search.ts'
-import { ContactStatusLabel } from './audience/parts.tsx'
 
 const route = getRouteApi('/audience/lists/$id/contacts/$email')
 
@@ -27,8 +27,8 @@ export default function AudienceContactScreen() {
       list={{ to: '/audience/lists/$id', params: { id } }}
       listName={<bdi>{list.data?.name ?? 'The list'}</bdi>}
       query={query}
-      status={query.data && <ContactStatusLabel status={query.data.status} />}
-      description={query.data && CONTACT_STATES[query.data.status].meaning}
+      status={query.data && <StateLabel state={CONTACT_STATES[query.data.status]} />}
+      description={query.data && CONTACT_STATES[query.data.status].title}
     >
       {(contact) => <ContactView key={contact.id} contact={contact} />}
     </RecordPage>

@@ -15,11 +15,12 @@ import { ActionLink, ListView, useList } from '../parts/list.tsx'
 import { Notice } from '../parts/notice.tsx'
 import { EmptyState, Facts, RecordPage, Section } from '../parts/page.tsx'
 import { Menu } from '../parts/popover.tsx'
+import { StateLabel } from '../parts/status.tsx'
 import type { Column } from '../parts/table.tsx'
 import { Time } from '../parts/time.tsx'
 import { CONTACT_STATES, type ContactStatus } from './audience/contact-search.ts'
 import { ListDialog } from './audience/list-form.tsx'
-import { ContactStatusLabel, MetadataLine } from './audience/parts.tsx'
+import { MetadataLine } from './audience/parts.tsx'
 import { CONTACT_FILTERS } from './filters.ts'
 
 const route = getRouteApi('/audience/lists/$id')
@@ -174,7 +175,12 @@ const toColumns = (listId: string): readonly Column<Contact>[] => [
       <NameLink to="/audience/lists/$id/contacts/$email" params={{ id: listId, email }} name={email} title={email} />
     ),
   },
-  { header: 'Status', width: '14rem', phone: 'bare', cell: ({ status }) => <ContactStatusLabel status={status} /> },
+  {
+    header: 'Status',
+    width: '14rem',
+    phone: 'bare',
+    cell: ({ status }) => <StateLabel state={CONTACT_STATES[status]} />,
+  },
   { header: 'Metadata', phone: 'none', cell: ({ metadata }) => <MetadataLine metadata={metadata} /> },
   { header: 'Added', width: '9rem', phone: 'aside', cell: ({ created_at: at }) => <Time iso={at} /> },
 ]
@@ -221,7 +227,7 @@ function AddContactDialog({ list, onClose }: { readonly list: ContactList; onClo
       <div role="status">
         {added && (
           <Notice tone={GETS_MAIL.includes(added.status) ? 'good' : 'warning'} title={`${added.email} was added.`}>
-            {CONTACT_STATES[added.status].word}. {CONTACT_STATES[added.status].meaning}
+            {CONTACT_STATES[added.status].word}. {CONTACT_STATES[added.status].title}
           </Notice>
         )}
       </div>

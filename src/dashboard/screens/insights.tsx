@@ -10,9 +10,9 @@ import { ListBody, useList } from '../parts/list.tsx'
 import { LongText } from '../parts/long-text.tsx'
 import { Notice } from '../parts/notice.tsx'
 import { EmptyState, Page } from '../parts/page.tsx'
-import { StatusLabel } from '../parts/status.tsx'
+import { StateLabel } from '../parts/status.tsx'
 import { formatDay, Time } from '../parts/time.tsx'
-import type { Tone } from '../parts/tone.ts'
+import type { State } from '../parts/tone.ts'
 import { AnalyticsNavigation } from './analytics/navigation.tsx'
 
 export default function InsightsScreen() {
@@ -59,9 +59,7 @@ export default function InsightsScreen() {
   )
 }
 
-const SEVERITIES: Readonly<
-  Record<Insight['findings'][number]['severity'], { readonly word: string; readonly tone: Tone }>
-> = {
+const SEVERITIES: Readonly<Record<Insight['findings'][number]['severity'], State>> = {
   critical: { word: 'Critical', tone: 'bad' },
   warn: { word: 'Warning', tone: 'warning' },
   info: { word: 'Note', tone: 'neutral' },
@@ -94,7 +92,7 @@ function Report({ report }: { readonly report: Insight }) {
               <b className="row-title">{observation}</b>
             </div>
             <div className="row-aside">
-              <StatusLabel tone={SEVERITIES[severity].tone}>{SEVERITIES[severity].word}</StatusLabel>
+              <StateLabel state={SEVERITIES[severity]} />
             </div>
             <div className="row-more">{recommendation}</div>
           </li>

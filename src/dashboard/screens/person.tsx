@@ -10,11 +10,11 @@ import { InlineLink, NameLink, TextLink } from '../parts/links.tsx'
 import { Notice } from '../parts/notice.tsx'
 import { EmptyState, Facts, RecordPage, Section, useBack } from '../parts/page.tsx'
 import { Menu } from '../parts/popover.tsx'
-import { StatusBadge, StatusLabel } from '../parts/status.tsx'
+import { StateLabel, StatusBadge, StatusLabel } from '../parts/status.tsx'
 import { type Column, DataTable } from '../parts/table.tsx'
 import { Time } from '../parts/time.tsx'
 import { toStatusWord } from '../parts/tone.ts'
-import { ContactStatusLabel } from './audience/parts.tsx'
+import { CONTACT_STATES } from './audience/contact-search.ts'
 import { Closest, useClosest } from './emails/closest.tsx'
 import { countRecipients } from './emails/format.ts'
 import { findReason } from './suppressions/reasons.ts'
@@ -253,7 +253,12 @@ const toListColumns = (email: string, isPlain: boolean): readonly Column<ListOf>
         </NameLink>
       ),
   },
-  { header: 'Status', width: '12rem', phone: 'bare', cell: ({ status }) => <ContactStatusLabel status={status} /> },
+  {
+    header: 'Status',
+    width: '12rem',
+    phone: 'bare',
+    cell: ({ status }) => <StateLabel state={CONTACT_STATES[status]} />,
+  },
   {
     header: 'Since',
     width: '9rem',

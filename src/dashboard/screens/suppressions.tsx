@@ -118,7 +118,7 @@ function Reason({ row }: { readonly row: Suppression }) {
   const scope = describeScope(row)
   return (
     <>
-      <StatusLabel tone={known?.tone ?? 'neutral'} title={known?.explanation ?? row.reason}>
+      <StatusLabel tone={known?.tone ?? 'neutral'} title={known?.title ?? row.reason}>
         <bdi>{known?.word ?? row.reason}</bdi>
       </StatusLabel>
       {scope !== ALL_MAIL && <span className="time-relative"> · {scope}</span>}

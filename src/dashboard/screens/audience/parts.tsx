@@ -1,7 +1,5 @@
-/** @module What the screens of the audience share: the links between them, the state of a contact. */
+/** @module What the screens of the audience share: the links between them, the metadata of a contact. */
 import { AreaNavigation } from '../../parts/page.tsx'
-import { StatusLabel } from '../../parts/status.tsx'
-import { CONTACT_STATES, type ContactStatus } from './contact-search.ts'
 
 const LINKS = [
   { to: '/audience', label: 'Lists' },
@@ -9,12 +7,6 @@ const LINKS = [
 ] as const
 
 export const AudienceNavigation = () => <AreaNavigation label="Audience" links={LINKS} />
-
-export const ContactStatusLabel = ({ status }: { readonly status: ContactStatus }) => (
-  <StatusLabel tone={CONTACT_STATES[status].tone} title={CONTACT_STATES[status].meaning}>
-    {CONTACT_STATES[status].word}
-  </StatusLabel>
-)
 
 const MAX_SHOWN_LENGTH = 1000
 

@@ -1,13 +1,11 @@
 /** @module The states of a broadcast in words, and what can be done in each. */
 import type { Broadcast, BroadcastSummary, ContactListRecipient } from '#client/api.ts'
-import type { Tone } from '../../parts/tone.ts'
+import type { State } from '../../parts/tone.ts'
 
 type BroadcastState = BroadcastSummary['state']
 type Verb = 'pause' | 'resume' | 'cancel'
 
-interface KnownState {
-  readonly word: string
-  readonly tone: Tone
+interface KnownState extends State {
   readonly verbs: readonly Verb[]
 }
 

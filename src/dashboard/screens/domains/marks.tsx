@@ -8,7 +8,7 @@ import { describeDomain } from './state.ts'
 export function DomainStatus({ domain }: { readonly domain: Domain }) {
   const { tone, word, detail, until } = describeDomain(domain)
   return (
-    <StatusLabel tone={tone} {...(until === null && { title: detail })}>
+    <StatusLabel tone={tone} title={until === null ? detail : undefined}>
       {word}
       {until !== null && (
         <>

@@ -13,7 +13,7 @@ import { bindChecked } from '../../parts/form.tsx'
 import { FormError } from '../../parts/form-error.tsx'
 import { Notice } from '../../parts/notice.tsx'
 import { QueryView, Section } from '../../parts/page.tsx'
-import { StatusLabel } from '../../parts/status.tsx'
+import { StateLabel, StatusLabel } from '../../parts/status.tsx'
 import { type Column, DataTable } from '../../parts/table.tsx'
 import { Time } from '../../parts/time.tsx'
 import {
@@ -180,9 +180,8 @@ const toColumns = (dns: DomainDns, isAbsolute: boolean): readonly Column<DnsReco
     width: '11rem',
     phone: 'aside',
     cell: ({ key, status, inherited_from: parent }) => {
-      const { tone, word } = RECORD_STATES[status]
       if (status === 'missing' && key === 'dkim_ed25519') return <StatusLabel tone="neutral">Optional</StatusLabel>
-      return <StatusLabel tone={tone}>{parent ? 'Inherited' : word}</StatusLabel>
+      return <StateLabel state={{ ...RECORD_STATES[status], ...(parent && { word: 'Inherited' }) }} />
     },
   },
 ]

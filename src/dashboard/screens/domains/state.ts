@@ -1,14 +1,11 @@
 /** @module What the state of a domain and of its records means, in words. Pure. */
 import type { Domain, DomainDns } from '#client/api.ts'
+import type { State } from '../../parts/tone.ts'
 
 export type RecordKey = keyof DomainDns['records']
 export type DnsRecordView = DomainDns['records']['spf'] & { readonly key: RecordKey }
 
-type DomainTone = 'good' | 'waiting' | 'warning' | 'bad'
-
-export interface DomainState {
-  readonly tone: DomainTone
-  readonly word: string
+interface DomainState extends State {
   /** What `word` leaves out; followed by the time `until`. */
   readonly detail: string
   readonly until: string | null
@@ -29,9 +26,7 @@ export const RECORDS: Readonly<Record<RecordKey, { readonly name: string; readon
 
 const ORDER = Object.keys(RECORDS) as readonly RecordKey[]
 
-export const RECORD_STATES: Readonly<
-  Record<DnsRecordView['status'], { readonly tone: DomainTone; readonly word: string }>
-> = {
+export const RECORD_STATES: Readonly<Record<DnsRecordView['status'], State>> = {
   verified: { tone: 'good', word: 'Verified' },
   missing: { tone: 'waiting', word: 'Not found yet' },
   wrong: { tone: 'bad', word: 'Needs a change' },

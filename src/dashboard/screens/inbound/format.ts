@@ -1,12 +1,6 @@
 /** @module Received mail and its routes in words. Pure. */
 import type { InboundRoute } from '#client/api.ts'
-import type { Tone } from '../../parts/tone.ts'
-
-export interface State {
-  readonly word: string
-  readonly tone: Tone
-  readonly title: string
-}
+import type { State } from '../../parts/tone.ts'
 
 export const INBOUND_STATES: Readonly<Record<string, State>> = {
   received: { word: 'Stored', tone: 'neutral', title: 'It is stored; no webhook has accepted it.' },

@@ -1,18 +1,14 @@
 /** @module Small pieces that the screens of received mail share. */
 import type { InboundEmailSummary } from '#client/api.ts'
 import { AreaNavigation } from '../../parts/page.tsx'
-import { StatusLabel } from '../../parts/status.tsx'
-import { INBOUND_STATES, ROUTE_DELIVERY_STATES, type State } from './format.ts'
+import { StateLabel, StatusLabel } from '../../parts/status.tsx'
+import type { State } from '../../parts/tone.ts'
+import { INBOUND_STATES, ROUTE_DELIVERY_STATES } from './format.ts'
 import { toProof } from './proof.ts'
 
-const renderState = (states: Readonly<Record<string, State>>, status: string) => {
-  const { word, tone, title } = states[status] ?? { word: status, tone: 'neutral', title: status }
-  return (
-    <StatusLabel tone={tone} title={title}>
-      {word}
-    </StatusLabel>
-  )
-}
+const renderState = (states: Readonly<Record<string, State>>, status: string) => (
+  <StateLabel state={states[status] ?? { word: status, tone: 'neutral', title: status }} />
+)
 
 const InboundStatus = ({ status }: { readonly status: string }) => renderState(INBOUND_STATES, status)
 export const DeliveryStatus = ({ status }: { readonly status: string }) => renderState(ROUTE_DELIVERY_STATES, status)

@@ -1,4 +1,5 @@
 /** @module States in words who sent a received message, and whether that is proven. Pure. */
+import type { State, Tone } from '../../parts/tone.ts'
 import { toVisible } from './visible.ts'
 
 /** What `authentication` of a received message has, as far as it is read here. */
@@ -17,18 +18,14 @@ interface Results {
   }
 }
 
-type ProofTone = 'good' | 'bad' | 'warning' | 'neutral'
-
 export interface Proof {
-  readonly tone: ProofTone
+  readonly tone: Tone
   readonly sentence: string
 }
 
 /** One check of a message, for the table of all checks. */
-export interface Check {
+export interface Check extends State {
   readonly name: string
-  readonly tone: ProofTone
-  readonly word: string
   /** Whose name was checked, and what else is known; may be empty. */
   readonly explanation: string
 }
@@ -81,7 +78,7 @@ function listProofs({ spf, dmarc, details }: Results, domain: string): string[] 
 const join = (parts: readonly string[]): string =>
   parts.length < 2 ? (parts[0] ?? '') : `${parts.slice(0, -1).join(', ')} and ${parts.at(-1)}`
 
-const TONES: Readonly<Record<string, ProofTone>> = { pass: 'good', fail: 'bad', softfail: 'warning', policy: 'warning' }
+const TONES: Readonly<Record<string, Tone>> = { pass: 'good', fail: 'bad', softfail: 'warning', policy: 'warning' }
 /** After the name of a check. */
 const WORDS: Readonly<Record<string, string>> = {
   pass: 'passed',

@@ -13,10 +13,10 @@ import { ButtonLink, TextLink } from '../../parts/links.tsx'
 import { LongText } from '../../parts/long-text.tsx'
 import { MessageContent } from '../../parts/message-content.tsx'
 import { Facts, QueryView, useEscape } from '../../parts/page.tsx'
-import { StatusLabel } from '../../parts/status.tsx'
+import { StateLabel } from '../../parts/status.tsx'
 import { type Column, DataTable } from '../../parts/table.tsx'
 import { Time } from '../../parts/time.tsx'
-import type { Tone } from '../../parts/tone.ts'
+import type { State } from '../../parts/tone.ts'
 import { CAPTURED_TABS } from '../filters.ts'
 import { Attachments } from '../inbound/attachments.tsx'
 import { useMarkRead } from './queries.ts'
@@ -127,22 +127,17 @@ function Source({ id }: { readonly id: string }) {
 
 type CheckedLink = CheckCapturedEmailLinksResult['links'][number]
 
-const RESULTS: Readonly<Record<CheckedLink['result'], readonly [word: string, tone: Tone]>> = {
-  ok: ['Works', 'good'],
-  redirected: ['Redirects', 'good'],
-  broken: ['Broken', 'bad'],
-  unreachable: ['Unreachable', 'bad'],
-  skipped: ['Not requested', 'neutral'],
+const RESULTS: Readonly<Record<CheckedLink['result'], State>> = {
+  ok: { word: 'Works', tone: 'good' },
+  redirected: { word: 'Redirects', tone: 'good' },
+  broken: { word: 'Broken', tone: 'bad' },
+  unreachable: { word: 'Unreachable', tone: 'bad' },
+  skipped: { word: 'Not requested', tone: 'neutral' },
 }
 
 const COLUMNS: readonly Column<CheckedLink>[] = [
   { header: 'Link', isWrapped: true, cell: ({ url }) => <Code>{url}</Code> },
-  {
-    header: 'Result',
-    width: '9rem',
-    phone: 'aside',
-    cell: ({ result }) => <StatusLabel tone={RESULTS[result][1]}>{RESULTS[result][0]}</StatusLabel>,
-  },
+  { header: 'Result', width: '9rem', phone: 'aside', cell: ({ result }) => <StateLabel state={RESULTS[result]} /> },
   { header: 'Details', width: '40%', isWrapped: true, phone: 'bare', cell: (link) => <LinkDetails link={link} /> },
 ]
 

@@ -9,10 +9,10 @@ import { ActionButton } from '../../parts/buttons.tsx'
 import { FormError } from '../../parts/form-error.tsx'
 import { Notice } from '../../parts/notice.tsx'
 import { Facts, QueryView, Section } from '../../parts/page.tsx'
-import { StatusLabel } from '../../parts/status.tsx'
+import { StateLabel } from '../../parts/status.tsx'
 import { type Column, DataTable } from '../../parts/table.tsx'
 import { Time } from '../../parts/time.tsx'
-import type { Tone } from '../../parts/tone.ts'
+import type { State } from '../../parts/tone.ts'
 import { SettingsPage } from './frame.tsx'
 import { formatLimit, formatUsage, isLimited, openProviderPage, useAccount } from './queries.ts'
 
@@ -68,7 +68,7 @@ function Usage({ account }: { readonly account: Account }) {
   )
 }
 
-const STATUSES: Readonly<Record<string, { readonly word: string; readonly tone: Tone }>> = {
+const STATUSES: Readonly<Record<string, State>> = {
   active: { word: 'Active', tone: 'good' },
   trialing: { word: 'Trial', tone: 'active' },
   past_due: { word: 'Payment overdue', tone: 'bad' },
@@ -89,7 +89,7 @@ function Subscription({ subscription, plans }: PlanProps) {
     <Section title={`Your plan: ${plan}`}>
       <Facts
         facts={[
-          ['Subscription', state && <StatusLabel tone={state.tone}>{state.word}</StatusLabel>],
+          ['Subscription', state && <StateLabel state={state} />],
           ['Invoices go to', billing_email],
           ['Trial ends', trial_ends_at && <Time key="trial" iso={trial_ends_at} />],
           ['Recipients a month', isLimited(monthly_quota) && formatLimit(monthly_quota)],

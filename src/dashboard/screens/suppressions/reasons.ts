@@ -1,14 +1,12 @@
 /** @module Why an address is suppressed and what that stops, in words. */
 import type { Suppression } from '#client/api.ts'
+import type { State } from '../../parts/tone.ts'
 
 export const UNSUBSCRIBE = 'unsubscribe'
 /** The reason of addresses that the account added. */
 export const MANUAL = 'manual'
 
-interface KnownReason {
-  readonly word: string
-  readonly tone: 'bad' | 'neutral'
-  readonly explanation: string
+interface KnownReason extends State {
   /** Why it should not be removed; undefined when that does no harm. */
   readonly warning?: string
 }
@@ -18,22 +16,22 @@ export const KNOWN_REASONS: Readonly<Record<string, KnownReason>> = {
   hard_bounce: {
     word: 'Hard bounce',
     tone: 'bad',
-    explanation: 'The receiving server said permanently that there is no such mailbox.',
+    title: 'The receiving server said permanently that there is no such mailbox.',
     warning:
       'A server said that this mailbox does not exist. If that is still so, the next email bounces again, and many bounces make receivers refuse your other mail.',
   },
   complaint: {
     word: 'Spam complaint',
     tone: 'bad',
-    explanation: 'The recipient reported an email as spam.',
+    title: 'The recipient reported an email as spam.',
     warning:
       'This person reported your mail as spam. Write again only if they asked you to: further complaints can pause this account and harm all its mail.',
   },
-  manual: { word: 'Added by hand', tone: 'neutral', explanation: 'Somebody of this account added it.' },
+  manual: { word: 'Added by hand', tone: 'neutral', title: 'Somebody of this account added it.' },
   [UNSUBSCRIBE]: {
     word: 'Unsubscribed',
     tone: 'neutral',
-    explanation: 'The recipient unsubscribed.',
+    title: 'The recipient unsubscribed.',
     warning: 'This person unsubscribed. Write again only if they asked you to; in many countries the law says so, too.',
   },
 }

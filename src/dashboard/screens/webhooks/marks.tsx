@@ -1,13 +1,12 @@
 /** @module States of webhooks and deliveries. */
 import type { Webhook, WebhookDeliverySummary } from '#client/api.ts'
-import { StatusLabel } from '../../parts/status.tsx'
+import { StateLabel, StatusLabel } from '../../parts/status.tsx'
 import { Time } from '../../parts/time.tsx'
 import { DELIVERY_STATES, findLastAttempt, toWebhookState, WEBHOOK_STATES } from './state.ts'
 
-export function WebhookStatus({ webhook }: { readonly webhook: Webhook }) {
-  const { word, tone } = WEBHOOK_STATES[toWebhookState(webhook)]
-  return <StatusLabel tone={tone}>{word}</StatusLabel>
-}
+export const WebhookStatus = ({ webhook }: { readonly webhook: Webhook }) => (
+  <StateLabel state={WEBHOOK_STATES[toWebhookState(webhook)]} />
+)
 
 /** "Accepted 3:04 PM". */
 export function LastAttempt({ webhook }: { readonly webhook: Webhook }) {
@@ -24,7 +23,7 @@ export function DeliveryStatus({ delivery: { status, attempts, next_attempt_at: 
   const state = Object.hasOwn(DELIVERY_STATES, status)
     ? DELIVERY_STATES[status as keyof typeof DELIVERY_STATES]
     : ({ word: status, tone: 'neutral' } as const)
-  if (status !== 'pending' || attempts === 0) return <StatusLabel tone={state.tone}>{state.word}</StatusLabel>
+  if (status !== 'pending' || attempts === 0) return <StateLabel state={state} />
   return (
     <StatusLabel tone="warning" title="The last attempt failed; it is repeated.">
       {next === null ? (

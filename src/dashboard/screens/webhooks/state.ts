@@ -1,6 +1,6 @@
 /** @module What state a webhook is in, why, and what to do. Pure. */
 import type { Webhook, WebhookDeliverySummary } from '#client/api.ts'
-import type { Tone } from '../../parts/tone.ts'
+import type { State } from '../../parts/tone.ts'
 
 export type WebhookState = 'active' | 'failing' | 'deactivated' | 'off'
 
@@ -14,16 +14,14 @@ export function toWebhookState(
   return webhook.last_failure_reason?.startsWith(DEACTIVATED) ? 'deactivated' : 'off'
 }
 
-export const WEBHOOK_STATES: Readonly<Record<WebhookState, { readonly word: string; readonly tone: Tone }>> = {
+export const WEBHOOK_STATES: Readonly<Record<WebhookState, State>> = {
   active: { word: 'Active', tone: 'good' },
   failing: { word: 'Failing', tone: 'warning' },
   deactivated: { word: 'Deactivated', tone: 'bad' },
   off: { word: 'Off', tone: 'neutral' },
 }
 
-export const DELIVERY_STATES: Readonly<
-  Record<'pending' | 'delivered' | 'undeliverable', { readonly word: string; readonly tone: Tone }>
-> = {
+export const DELIVERY_STATES: Readonly<Record<'pending' | 'delivered' | 'undeliverable', State>> = {
   pending: { word: 'Waiting', tone: 'waiting' },
   delivered: { word: 'Accepted', tone: 'good' },
   undeliverable: { word: 'Given up', tone: 'bad' },
