@@ -1,4 +1,5 @@
 /** @module What each scope allows, in plain words; and common choices of scopes. `analytics:write` allows nothing yet. */
+import { toWords } from './fields.ts'
 
 export const SCOPE_TEXTS = {
   'emails:send':
@@ -32,33 +33,22 @@ export const ALL_SCOPES = Object.keys(SCOPE_TEXTS) as readonly Scope[]
 /** Implies every other scope. */
 export const ADMIN_SCOPE: Scope = 'account:admin'
 
-export interface ScopeGroup {
-  readonly label: string
-  readonly scopes: readonly Scope[]
-}
-
+/** Of the areas whose label is not their name. */
 const GROUP_LABELS: Readonly<Record<string, string>> = {
-  emails: 'Emails',
-  domains: 'Domains',
-  templates: 'Templates',
-  webhooks: 'Webhooks',
-  suppressions: 'Suppressions',
   contacts: 'Audience',
   inbound: 'Inbound mail',
-  analytics: 'Analytics',
   mailboxes: 'Agent mailboxes',
   sub_accounts: 'Sub-accounts',
-  account: 'Account',
 }
 
 const areaOf = (scope: Scope): string => scope.slice(0, scope.indexOf(':'))
 
-export const SCOPE_GROUPS: readonly ScopeGroup[] = [...new Set(ALL_SCOPES.map(areaOf))].map((area) => ({
-  label: GROUP_LABELS[area] ?? area,
+export const SCOPE_GROUPS = [...new Set(ALL_SCOPES.map(areaOf))].map((area) => ({
+  label: GROUP_LABELS[area] ?? toWords(area),
   scopes: ALL_SCOPES.filter((scope) => areaOf(scope) === area),
 }))
 
-export interface ScopePreset {
+interface ScopePreset {
   readonly label: string
   readonly text: string
   readonly scopes: readonly Scope[]

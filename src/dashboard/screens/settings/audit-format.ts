@@ -1,6 +1,7 @@
 /** @module Entries of the audit log in words: who, what, to which thing, and the difference. */
 import { linkOptions } from '@tanstack/react-router'
 import type { AuditLog } from '#client/api.ts'
+import { toWords } from '../../parts/fields.ts'
 import type { Target } from '../../parts/target.ts'
 
 /** Actions whose name does not read as a sentence. Other ones are read from their name. */
@@ -30,9 +31,7 @@ const RESOURCES: Readonly<Record<string, string>> = {
   sub_account: 'Sub-account',
 }
 
-const toCapital = (text: string): string => text.charAt(0).toUpperCase() + text.slice(1)
-
-export const toResourceWord = (type: string): string => RESOURCES[type] ?? toCapital(type.replaceAll('_', ' '))
+export const toResourceWord = (type: string): string => RESOURCES[type] ?? toWords(type)
 
 /** What was done. An unknown action is read from its name: "template.updated" is "Template updated". */
 export function toActionWords(action: string): string {
