@@ -88,9 +88,33 @@ const Replay = ({ webhook }: WebhookProps) => (
     needs="developer"
     reason={webhook.is_active ? undefined : 'The webhook is not active; activate it first.'}
   >
-    {(close) => <WebhookReplay webhook={webhook} onClose={close} />}
+    {(close) => (
+      <ReplayDialog
+        title="Replay a range of time"
+        noun="event"
+        undelivered={{
+          label: 'Only events that were not delivered',
+          hint: 'Without those that are still retried. Otherwise your server gets again what it has accepted.',
+        }}
+        event={{ label: 'Event', options: [{ value: '', label: 'All of this webhook' }, ...webhook.events] }}
+        // Since when it may have missed events, if it fails; else a day ago.
+        from={toMissedStart(webhook) ?? new Date(Date.now() - DEFAULT_RANGE_MS).toISOString()}
+        count={(range) => read.webhooks.countReplay(webhook.id, toRequest(range))}
+        refreshes={['webhooks']}
+        run={(range) => api.webhooks.replay(webhook.id, toRequest(range))}
+        onClose={close}
+      >
+        <Text size="sm">
+          The events of this time that the webhook subscribes to are posted again, each as a new delivery.
+        </Text>
+      </ReplayDialog>
+    )}
   </DialogButton>
 )
+
+const DEFAULT_RANGE_MS = 24 * 60 * 60 * 1000
+
+const toRequest = ({ event, ...range }: ReplayRange) => ({ ...range, ...(event && { events: [event] }) })
 
 const Settings = ({ webhook }: WebhookProps) => (
   <Stack gap="xl">
@@ -129,7 +153,7 @@ const ACTIVE_FIELD = {
   hint: 'Off: events of that time are not sent later, but can be replayed.',
 } as const
 
-function WebhookSettings({ webhook }: { readonly webhook: Webhook }) {
+function WebhookSettings({ webhook }: WebhookProps) {
   const isDeactivated = toWebhookState(webhook) === 'deactivated'
   return (
     <>
@@ -157,34 +181,3 @@ function WebhookSettings({ webhook }: { readonly webhook: Webhook }) {
     </>
   )
 }
-
-const DEFAULT_RANGE_MS = 24 * 60 * 60 * 1000
-
-const toRequest = ({ event, ...range }: ReplayRange) => ({ ...range, ...(event && { events: [event] }) })
-
-interface WebhookReplayProps {
-  readonly webhook: Webhook
-  onClose(): void
-}
-
-const WebhookReplay = ({ webhook, onClose }: WebhookReplayProps) => (
-  <ReplayDialog
-    title="Replay a range of time"
-    noun="event"
-    undelivered={{
-      label: 'Only events that were not delivered',
-      hint: 'Without those that are still retried. Otherwise your server gets again what it has accepted.',
-    }}
-    event={{ label: 'Event', options: [{ value: '', label: 'All of this webhook' }, ...webhook.events] }}
-    // Since when it may have missed events, if it fails; else a day ago.
-    from={toMissedStart(webhook) ?? new Date(Date.now() - DEFAULT_RANGE_MS).toISOString()}
-    count={(range) => read.webhooks.countReplay(webhook.id, toRequest(range))}
-    refreshes={['webhooks']}
-    run={(range) => api.webhooks.replay(webhook.id, toRequest(range))}
-    onClose={onClose}
-  >
-    <Text size="sm">
-      The events of this time that the webhook subscribes to are posted again, each as a new delivery.
-    </Text>
-  </ReplayDialog>
-)
