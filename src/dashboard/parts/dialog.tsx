@@ -4,7 +4,6 @@ import { useQueryClient } from '@tanstack/react-query'
 import { useBlocker, useNavigate } from '@tanstack/react-router'
 import { type ReactNode, useEffect, useRef, useState } from 'react'
 import { forget, type Stale } from '../api/data.ts'
-import type { Role } from '../api/session.tsx'
 import { ActionButton, type ActionProps } from './buttons.tsx'
 import { CODE_INPUT } from './fields.ts'
 import { bindText, Form } from './form.tsx'
@@ -167,16 +166,12 @@ export function DialogButton({ label, children, ...button }: DialogButtonProps) 
   )
 }
 
-interface ConfirmButtonProps<Body, Result> extends Omit<ConfirmDialogProps<Body, Result>, 'onClose' | 'confirm'> {
+interface ConfirmButtonProps<Body, Result>
+  extends Omit<ConfirmDialogProps<Body, Result>, 'onClose' | 'confirm'>,
+    Pick<ActionProps, 'size' | 'variant' | 'color' | 'needs' | 'reason'> {
   readonly label: string
   /** Default: as the label. */
   readonly confirm?: string
-  readonly size?: 'compact-sm' | 'xs' | 'sm'
-  readonly variant?: 'filled' | 'default'
-  readonly color?: string
-  readonly needs?: Role
-  /** Why it is not possible, besides the role. */
-  readonly reason?: string | undefined
   readonly 'aria-label'?: string
 }
 

@@ -67,7 +67,6 @@ export function Popover({ label, buttonLabel, button, className = 'icon-button',
 
 export interface MenuAction {
   readonly label: string
-  readonly icon?: ReactNode
   readonly isDangerous?: boolean
   readonly needs?: Role
   /** Why it is not possible, besides the role. */
@@ -90,7 +89,7 @@ export const Menu = ({ label, actions }: { readonly label: string; readonly acti
 )
 
 function MenuItem({ action, close }: { readonly action: MenuAction; close(): void }) {
-  const { label, icon, isDangerous = false, needs = 'viewer', reason, onClick } = action
+  const { label, isDangerous = false, needs = 'viewer', reason, onClick } = action
   const obstacle = useAllowed(needs) ?? reason
   return (
     <button
@@ -106,7 +105,6 @@ function MenuItem({ action, close }: { readonly action: MenuAction; close(): voi
           }
         : { 'aria-disabled': true, 'aria-description': obstacle, title: obstacle })}
     >
-      {icon}
       {label}
     </button>
   )

@@ -1,10 +1,7 @@
 /** @module A list that never jumps: rows change in place, and others wait until the reader asks for them. */
 import type { UseQueryResult } from '@tanstack/react-query'
 import { useState } from 'react'
-
-interface PageOf<Row> {
-  readonly data: readonly Row[]
-}
+import type { PageOf } from '../api/data.ts'
 
 interface Shown<Page> {
   readonly list: string
@@ -26,8 +23,8 @@ export interface SteadyRows<Page> {
 }
 
 /** @param list names the list, with its filters and page */
-export function useSteadyRows<Row, Page extends PageOf<Row>>(
-  query: UseQueryResult<Page & PageOf<Row>>,
+export function useSteadyRows<Row, Page extends Pick<PageOf<Row>, 'data'>>(
+  query: UseQueryResult<Page & Pick<PageOf<Row>, 'data'>>,
   list: string,
   toKey: (row: Row) => string,
 ): SteadyRows<Page> {

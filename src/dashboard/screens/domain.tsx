@@ -150,18 +150,14 @@ function Lost({ domain }: DomainProps) {
   )
 }
 
-interface SettingProps {
-  readonly domain: Domain
-}
-
-const DomainSettings = ({ domain }: SettingProps) => (
+const DomainSettings = ({ domain }: DomainProps) => (
   <Section title="Settings">
     <InboundSetting domain={domain} />
     <TrackingSetting domain={domain} />
   </Section>
 )
 
-function InboundSetting({ domain }: SettingProps) {
+function InboundSetting({ domain }: DomainProps) {
   const change = useChange((inbound_enabled: boolean) => api.domains.update(domain.id, { inbound_enabled }), 'domains')
   const reason = useAllowed('developer')
   return (
@@ -177,7 +173,7 @@ function InboundSetting({ domain }: SettingProps) {
   )
 }
 
-function TrackingSetting({ domain }: SettingProps) {
+function TrackingSetting({ domain }: DomainProps) {
   const reason = useAllowed('developer')
   const [dialog, setDialog] = useState<'host' | 'remove'>()
   const close = () => setDialog(undefined)

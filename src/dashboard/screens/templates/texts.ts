@@ -4,16 +4,10 @@ import type { CodeProblem } from '../../parts/code-editor/editor.ts'
 
 export type RenderProblem = RenderTemplateTextResult['problems'][number]
 
-/** A part that the template does not have is empty. */
-export interface TemplateFields {
-  readonly alias: string
-  readonly name: string
-  readonly subject: string
-  readonly html_body: string
-  readonly text_body: string
-}
-
 const FIELD_NAMES = ['alias', 'name', 'subject', 'html_body', 'text_body'] as const
+
+/** A part that the template does not have is empty. */
+export type TemplateFields = Readonly<Record<(typeof FIELD_NAMES)[number], string>>
 
 export const EMPTY_FIELDS: TemplateFields = { alias: '', name: '', subject: '', html_body: '', text_body: '' }
 

@@ -17,11 +17,8 @@ export interface Rendering {
   retry(): void
 }
 
-interface State {
+interface State extends Pick<Rendering, 'result' | 'lastShown' | 'error'> {
   readonly source: RenderTemplateTextRequest | undefined
-  readonly result: RenderTemplateTextResult | undefined
-  readonly lastShown: RenderTemplateTextResult | undefined
-  readonly error: unknown
 }
 
 const NOTHING: State = { source: undefined, result: undefined, lastShown: undefined, error: undefined }
@@ -55,12 +52,9 @@ export function useRendered(source: RenderTemplateTextRequest | undefined): Rend
       controller.abort()
     }
   }, [source, attempts])
-  const { result, lastShown, error } = state
   return {
-    result,
-    lastShown,
-    error,
-    isCurrent: source !== undefined && state.source === source && error === undefined,
+    ...state,
+    isCurrent: source !== undefined && state.source === source && state.error === undefined,
     retry: () => setAttempts((count) => count + 1),
   }
 }
