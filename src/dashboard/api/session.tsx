@@ -1,13 +1,15 @@
 /** @module Who is signed in, and signing in again when the session ends: what was typed stays. */
-import { Anchor, Button, Modal, PasswordInput, Stack, Text, TextInput } from '@mantine/core'
+import { Anchor, Button, Modal, PasswordInput, Text, TextInput } from '@mantine/core'
+import { useWindowEvent } from '@mantine/hooks'
 import { useQuery, useQueryClient } from '@tanstack/react-query'
-import { type FormEvent, type ReactNode, useContext, useEffect, useRef, useState } from 'react'
+import { type ReactNode, useContext, useEffect, useRef, useState } from 'react'
 import { TassisError } from '#client/client.ts'
 import type { Session } from '#client/operator-api.ts'
+import { bindText, Form } from '../parts/form.tsx'
 import { FormError } from '../parts/form-error.tsx'
 import { ErrorState, LoadingState } from '../parts/page.tsx'
 import { api, listenForForbidden, listenForSignOut, read, rememberCsrfToken } from './client.ts'
-import { readAgain } from './data.ts'
+import { readAgain, useChange } from './data.ts'
 import { SessionContext } from './session-context.ts'
 
 export function useSession(): Session {
@@ -109,36 +111,19 @@ interface SignInAgainProps {
 function SignInAgain({ email, hasPassword, isOpen, onSignedIn }: SignInAgainProps) {
   const [password, setPassword] = useState('')
   const [code, setCode] = useState('')
-  const [error, setError] = useState<unknown>()
-  const [isSending, setIsSending] = useState(false)
-  const latest = useRef(onSignedIn)
-  latest.current = onSignedIn
-  useEffect(() => {
+  useWindowEvent('focus', async () => {
     if (!isOpen) return
     // Signed in in another tab, which has the same session.
-    const check = async () => {
-      const renewed = await api.auth.getSession().catch(() => undefined)
-      if (renewed?.data.user.email === email) await latest.current(renewed)
-      else if (renewed) location.assign('/app')
-    }
-    window.addEventListener('focus', check)
-    return () => window.removeEventListener('focus', check)
-  }, [isOpen, email])
-  const submit = async (event: FormEvent) => {
-    event.preventDefault()
-    setIsSending(true)
-    try {
-      const renewed = await api.auth.login({ email, password, ...(code && { code }) })
-      setPassword('')
-      setCode('')
-      setError(undefined)
-      await onSignedIn(renewed)
-    } catch (cause) {
-      setError(cause)
-    } finally {
-      setIsSending(false)
-    }
-  }
+    const renewed = await api.auth.getSession().catch(() => undefined)
+    if (renewed?.data.user.email === email) await onSignedIn(renewed)
+    else if (renewed) location.assign('/app')
+  })
+  const signIn = useChange(async () => {
+    const renewed = await api.auth.login({ email, password, ...(code && { code }) })
+    setPassword('')
+    setCode('')
+    await onSignedIn(renewed)
+  })
   return (
     <Modal
       opened={isOpen}
@@ -148,39 +133,35 @@ function SignInAgain({ email, hasPassword, isOpen, onSignedIn }: SignInAgainProp
       closeOnEscape={false}
       title="Sign in again"
     >
-      <form onSubmit={submit}>
-        <Stack>
-          <Text>Your session has ended. What you typed on this page is kept.</Text>
-          <FormError error={error} />
-          <TextInput label="Email address" value={email} readOnly autoComplete="username" />
-          {hasPassword && (
-            <>
-              <PasswordInput
-                label="Password"
-                value={password}
-                onChange={(event) => setPassword(event.currentTarget.value)}
-                required
-                autoComplete="current-password"
-                data-autofocus
-              />
-              <TextInput
-                label="Code"
-                description="Only if you use an authenticator app."
-                value={code}
-                onChange={(event) => setCode(event.currentTarget.value)}
-                autoComplete="one-time-code"
-              />
-              <Button type="submit" loading={isSending}>
-                Sign in
-              </Button>
-            </>
-          )}
-          <Anchor href="/login" target="_blank">
-            {hasPassword ? 'Sign in in another way' : 'Sign in in a new tab, then come back'}
-          </Anchor>
-          <Anchor href="/login">Sign in as somebody else</Anchor>
-        </Stack>
-      </form>
+      <Form onSubmit={() => signIn.mutate()} noValidate={false}>
+        <Text>Your session has ended. What you typed on this page is kept.</Text>
+        <FormError error={signIn.error} />
+        <TextInput label="Email address" value={email} readOnly autoComplete="username" />
+        {hasPassword && (
+          <>
+            <PasswordInput
+              label="Password"
+              {...bindText(password, setPassword)}
+              required
+              autoComplete="current-password"
+              data-autofocus
+            />
+            <TextInput
+              label="Code"
+              description="Only if you use an authenticator app."
+              {...bindText(code, setCode)}
+              autoComplete="one-time-code"
+            />
+            <Button type="submit" loading={signIn.isPending}>
+              Sign in
+            </Button>
+          </>
+        )}
+        <Anchor href="/login" target="_blank">
+          {hasPassword ? 'Sign in in another way' : 'Sign in in a new tab, then come back'}
+        </Anchor>
+        <Anchor href="/login">Sign in as somebody else</Anchor>
+      </Form>
     </Modal>
   )
 }
