@@ -5,7 +5,7 @@ import { useNavigate } from '@tanstack/react-router'
 import { useRef } from 'react'
 import { useSession } from '../api/session.tsx'
 import { listNavigation, type NavigationItem } from './navigation.ts'
-import { Facts } from './page.tsx'
+import { Facts, isTyping } from './page.tsx'
 import { Palette } from './palette.tsx'
 
 /** Of the palette, as the keyboard of this machine has them. */
@@ -41,12 +41,6 @@ const listShortcuts = (navigation: readonly NavigationItem[]): readonly (readonl
 
 /** After `g`, the next key must follow within this time. */
 const SEQUENCE_MS = 1500
-
-const isTyping = (target: EventTarget | null): boolean =>
-  target instanceof HTMLElement &&
-  (target.isContentEditable ||
-    /^(INPUT|TEXTAREA|SELECT)$/.test(target.tagName) ||
-    target.closest('[role=dialog]') !== null)
 
 interface Dialog {
   readonly isOpen: boolean

@@ -295,8 +295,14 @@ export const useEscape = (onEscape: () => void): void =>
   )
 
 const isUsedElsewhere = (target: EventTarget | null): boolean =>
-  document.querySelector('[role=dialog], [role=menu], [role=tooltip]') !== null ||
-  (target instanceof HTMLElement && (target.isContentEditable || /^(INPUT|TEXTAREA|SELECT)$/.test(target.tagName)))
+  document.querySelector('[role=dialog], [role=menu], [role=tooltip]') !== null || isTyping(target)
+
+/** Whether a key is for a field with text, or for a dialog. */
+export const isTyping = (target: EventTarget | null): boolean =>
+  target instanceof HTMLElement &&
+  (target.isContentEditable ||
+    /^(INPUT|TEXTAREA|SELECT)$/.test(target.tagName) ||
+    target.closest('[role=dialog]') !== null)
 
 interface RecordPageProps<T> extends Omit<PageProps, 'children' | 'back'> {
   /** Where the list of such things is, which the Esc key leads to. */

@@ -13,7 +13,7 @@ import { DialogFrame } from '../parts/dialog.tsx'
 import { focusLastOpened, ROW_MARK } from '../parts/keyboard.tsx'
 import { TextLink } from '../parts/links.tsx'
 import { ActionLink, ListBody, ListFilters } from '../parts/list.tsx'
-import { EmptyState, Page } from '../parts/page.tsx'
+import { EmptyState, isTyping, Page } from '../parts/page.tsx'
 import { Time } from '../parts/time.tsx'
 import { MessageView } from './sandbox/message.tsx'
 import { useDeleteCaptured, useInbox, useUnreadCount } from './sandbox/queries.ts'
@@ -94,8 +94,7 @@ export function MessageScreen() {
 /** Asks to delete the row with the focus, else the open message. */
 const useDeleteKey = (openId: string | undefined, ask: (deletion: Deletion) => void): void =>
   useWindowEvent('keydown', ({ key, target }) => {
-    if (key !== 'Delete' || !(target instanceof HTMLElement)) return
-    if (/^(INPUT|TEXTAREA|SELECT)$/.test(target.tagName) || target.closest('[role=dialog]')) return
+    if (key !== 'Delete' || !(target instanceof HTMLElement) || isTyping(target)) return
     const row = target.closest<HTMLElement>('[data-captured]')
     const id = row?.dataset['captured'] ?? openId
     if (id !== undefined) ask({ id, subject: row?.dataset['subject'] })
