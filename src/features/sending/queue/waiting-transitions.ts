@@ -70,19 +70,34 @@ const sql = prepareStatements((db) => ({
 const isUnbegun = (tx: Tx, { broadcastId }: EmailRow, { recipientId }: TransitionAt): boolean =>
   broadcastId !== null && sql(tx.db).neverTried.get(recipientId) !== null
 
+/** Ends a waiting recipient as `update` does, with one event; false if `update` finds it no longer waiting. */
+function endWaiting(
+  tx: Tx,
+  at: TransitionAt,
+  status: 'rejected' | 'bounced' | 'cancelled',
+  update: () => ChangedRecipient | null,
+  data?: EventData,
+): boolean {
+  const email = requireEmail(tx, at.emailId)
+  const isNew = isUnbegun(tx, email, at)
+  const changed = update()
+  if (!changed) return false
+  if (isNew) countBegun(tx, email, 1)
+  recordOf(tx, email, at, status, data)
+  if (status === 'bounced') countBounced(tx, email, changed, at.now, false)
+  else uncountSent(tx, email, changed)
+  settleEmail(tx, email, status, at.now)
+  return true
+}
+
 /** Rejects a waiting recipient without an attempt: one `rejected` event. */
 export function rejectRecipient(
   tx: Tx,
   at: TransitionAt,
   { lastError, data }: { lastError: string; data: EventData },
 ): void {
-  const email = requireEmail(tx, at.emailId)
-  if (isUnbegun(tx, email, at)) countBegun(tx, email, 1)
-  const changed = sql(tx.db).reject.get(lastError, at.recipientId)
-  if (!changed) throw new Error(`recipient ${at.recipientId} is not waiting`)
-  recordOf(tx, email, at, 'rejected', data)
-  uncountSent(tx, email, changed)
-  settleEmail(tx, email, 'rejected', at.now)
+  const update = () => sql(tx.db).reject.get(lastError, at.recipientId)
+  if (!endWaiting(tx, at, 'rejected', update, data)) throw new Error(`recipient ${at.recipientId} is not waiting`)
 }
 
 /** Ends a waiting recipient as a soft bounce without an attempt: one `bounced` event. False if it is not waiting. */
@@ -91,15 +106,8 @@ export function bounceWaiting(
   at: TransitionAt,
   { reason, category, rule }: { readonly reason: string; readonly category: string; readonly rule: string },
 ): boolean {
-  const email = requireEmail(tx, at.emailId)
-  const isNew = isUnbegun(tx, email, at)
-  const changed = sql(tx.db).bounce.get(reason, category, at.recipientId)
-  if (!changed) return false
-  if (isNew) countBegun(tx, email, 1)
-  recordOf(tx, email, at, 'bounced', { reason, rule, bounce_type: 'soft', bounce_category: category })
-  countBounced(tx, email, changed, at.now, false)
-  settleEmail(tx, email, 'bounced', at.now)
-  return true
+  const data = { reason, rule, bounce_type: 'soft', bounce_category: category }
+  return endWaiting(tx, at, 'bounced', () => sql(tx.db).bounce.get(reason, category, at.recipientId), data)
 }
 
 /**
@@ -121,12 +129,8 @@ export function cancelRecipient(
   }
   // An erasure would have to delete the reason again.
   const reason = why.isErasure ? undefined : why
-  const changed = sql(tx.db).cancelOne.get(reason?.lastError ?? null, at.recipientId)
-  if (!changed) return false
-  recordOf(tx, email, at, 'cancelled', reason?.data)
-  uncountSent(tx, email, changed)
-  settleEmail(tx, email, 'cancelled', at.now)
-  return true
+  const update = () => sql(tx.db).cancelOne.get(reason?.lastError ?? null, at.recipientId)
+  return endWaiting(tx, at, 'cancelled', update, reason?.data)
 }
 
 /** Waiting recipients whose deadline has come, up to `limit`. */
@@ -176,17 +180,8 @@ const IS_UNATTEMPTED = `recipients.status IN ${WAITING_CODES} AND attempts = 0`
  * Cancels a waiting recipient that was never attempted, because its broadcast was cancelled: one `cancelled` event.
  * Returns false if the recipient has been attempted or has ended. The caller refunds the quota.
  */
-export function cancelWaiting(tx: Tx, at: TransitionAt): boolean {
-  const email = requireEmail(tx, at.emailId)
-  const isNew = isUnbegun(tx, email, at)
-  const changed = sql(tx.db).cancelWaiting.get(at.recipientId)
-  if (!changed) return false
-  if (isNew) countBegun(tx, email, 1)
-  recordOf(tx, email, at, 'cancelled')
-  uncountSent(tx, email, changed)
-  settleEmail(tx, email, 'cancelled', at.now)
-  return true
-}
+export const cancelWaiting = (tx: Tx, at: TransitionAt): boolean =>
+  endWaiting(tx, at, 'cancelled', () => sql(tx.db).cancelWaiting.get(at.recipientId))
 
 /**
  * Delays a waiting, never attempted recipient until `until`, because its broadcast was paused. Records no event and
