@@ -65,10 +65,6 @@ const sql = prepareStatements((db) => ({
     `SELECT lane, next_at AS nextAt, id FROM recipients INDEXED BY recipients_due WHERE next_at IS NOT NULL AND (lane, next_at, id) > (?, ?, ?)
      ORDER BY lane, next_at, id LIMIT 1 OFFSET ?`,
   ),
-  laneAfter: db.prepare<{ lane: string; firstAt: number }, [string]>(
-    `SELECT lane, next_at AS firstAt FROM recipients INDEXED BY recipients_due WHERE next_at IS NOT NULL AND lane > ?
-     ORDER BY lane, next_at LIMIT 1`,
-  ),
   // Selects the columns of the table row, which the index lacks, only for recipients due after `limitAt`.
   openAfter: db.prepare<
     QueuePosition & { attempts: number | null; isWithoutContent: number | null },
@@ -84,16 +80,13 @@ const sql = prepareStatements((db) => ({
   openOfStream: db.prepare<{ id: number }, [number, number]>(
     `SELECT id FROM emails WHERE account_id = ? AND status IN ${OPEN_CODES} AND stream_id = ? LIMIT 1`,
   ),
-  first: db.prepare<{ sendingIp: string | null; attempts: number }, [string]>(
-    `SELECT sending_ip AS sendingIp, attempts FROM recipients
+  first: db.prepare<{ nextAt: Millis; sendingIp: string | null; attempts: number }, [string]>(
+    `SELECT next_at AS nextAt, sending_ip AS sendingIp, attempts FROM recipients
      WHERE lane = ? AND next_at IS NOT NULL AND status <> ${PROCESSING} ORDER BY next_at LIMIT 1`,
   ),
   sentFrom: db.prepare<{ id: number }, [string, string]>(
     `SELECT id FROM (SELECT id, sending_ip AS ip FROM recipients ORDER BY id DESC LIMIT ${MAX_HISTORY})
      WHERE ip = ? OR (? = '' AND ip IS NOT NULL AND ip NOT LIKE '127.%' AND ip <> '::1') LIMIT 1`,
-  ),
-  laneFirst: db.prepare<{ firstAt: number | null }, [string]>(
-    `SELECT MIN(next_at) AS firstAt FROM recipients WHERE lane = ? AND next_at IS NOT NULL AND status <> ${PROCESSING}`,
   ),
 }))
 
@@ -133,29 +126,10 @@ export function joinLanes(found: OpenLane[], lanes: readonly OpenLane[]): void {
   for (const lane of others) found.push(lane)
 }
 
-/** Up to `limit` lanes with open mail after a lane, in the order of their names. Reads one index entry of each. */
-export function listLanesAfter(
-  db: Tx['db'],
-  after: string,
-  limit: number,
-): { readonly lane: string; readonly firstAt: Millis }[] {
-  const found: { lane: string; firstAt: Millis }[] = []
-  while (found.length < limit) {
-    const next = sql(db).laneAfter.get(found.at(-1)?.lane ?? after)
-    if (!next) break
-    found.push(next)
-  }
-  return found
-}
-
 export const hasOpenEmail = (db: Tx['db'], accountId: number, streamId: number): boolean =>
   sql(db).openOfStream.get(accountId, streamId) !== null
 
-/** The earliest due time of the waiting recipients of a lane; undefined if none is waiting. */
-export const findFirstDue = (db: Tx['db'], lane: string): Millis | undefined =>
-  sql(db).laneFirst.get(lane)?.firstAt ?? undefined
-
-/** How often the earliest waiting recipient of a lane was attempted, and last from which address. */
+/** When the earliest waiting recipient of a lane is due, how often it was attempted, and last from which address. */
 export const findFirstWaiting = (db: Tx['db'], lane: string) => sql(db).first.get(lane) ?? undefined
 
 /** Whether mail has left from an address of ours; an empty one stands for any but loopback. */

@@ -7,7 +7,6 @@ import {
   countOpen,
   findInterruptedRecipients,
   joinLanes,
-  listLanesAfter,
   type OpenLane,
   QUEUE_START,
   type QueuePosition,
@@ -62,8 +61,8 @@ test('lanes are counted in batches of recipients, whatever their size', async ()
     }
     expect(found).toEqual(lanes)
   }
-  expect(listLanesAfter(db, '', 10_000)).toEqual(lanes.map(({ lane, firstAt }) => ({ lane, firstAt })))
-  expect(listLanesAfter(db, lanes[4]?.lane ?? '', 2)).toEqual(
+  expect(listSelectedLanes(db, {}, '', 10_000).lanes).toEqual(lanes.map(({ lane, firstAt }) => ({ lane, firstAt })))
+  expect(listSelectedLanes(db, {}, lanes[4]?.lane ?? '', 2).lanes).toEqual(
     lanes.slice(5, 7).map(({ lane, firstAt }) => ({ lane, firstAt })),
   )
 })
@@ -71,7 +70,7 @@ test('lanes are counted in batches of recipients, whatever their size', async ()
 test('a claim takes what became due last or first, and returns it in the order in which it became due', async () => {
   await using service = await createLanes(1, 5, 1)
   const { app } = service
-  const lane = listLanesAfter(app.db, '', 1)[0]?.lane ?? ''
+  const lane = listSelectedLanes(app.db, {}, '', 1).lanes[0]?.lane ?? ''
   app.db.run('UPDATE recipients SET lane = ?, next_at = 1000 + id', [lane])
   const rows = app.db.query<{ id: number }, []>('SELECT id FROM recipients ORDER BY id').all()
   const ids = rows.map(({ id }) => id)
@@ -144,7 +143,7 @@ test('a start wakes every lane, however many there are', async () => {
     }
   }
   await using service = await createTestApp({ dataDir: folder.path, settings, delivers: true })
-  await eventually(() => listLanesAfter(service.app.db, '', 1).length === 0)
+  await eventually(() => listSelectedLanes(service.app.db, {}, '', 1).lanes.length === 0)
 })
 
 const RULE = { reason: 'a test', createdBy: 'operator', createdAt: 0 } as const

@@ -5,7 +5,7 @@
 import { getTenantId } from '#features/core/accounts/work-budget.ts'
 import type { App } from '#features/core/app/app.ts'
 import { accountOfLane, isBulkLane, rankOfLane } from '#features/sending/queue/lanes.ts'
-import { countDue, findFirstDue } from '#features/sending/queue/queue.ts'
+import { countDue, findFirstWaiting } from '#features/sending/queue/queue.ts'
 import { findHold } from '#features/sending/queue/queue-rules.ts'
 import { canOpenDescriptor } from '#platform/process/descriptors.ts'
 import { FairScheduler } from '#platform/queue/fair-scheduler.ts'
@@ -223,7 +223,7 @@ export class LaneClaimer {
       route: toRouteOfSource(route, pair, source),
     })
     slowAttempts.watch()
-    lane.firstDue = findFirstDue(app.db, lane.name)
+    lane.firstDue = findFirstWaiting(app.db, lane.name)?.nextAt
   }
 
   /** Sleeps until a time, or until the mail may take the smarthost, if that is earlier. */
@@ -265,14 +265,14 @@ export class LaneClaimer {
   async #recordWait(lane: Lane, wait: Wait): Promise<boolean> {
     const { app } = this.#options
     const hasMore = await this.#notes.record(lane, wait)
-    lane.firstDue = findFirstDue(app.db, lane.name)
+    lane.firstDue = findFirstWaiting(app.db, lane.name)?.nextAt
     return hasMore || lane.firstDue === undefined || lane.firstDue > app.clock.now()
   }
 
   async #settleUnroutable(lane: Lane, unroutable: Parameters<typeof settleUnroutable>[2]): Promise<boolean> {
     const { app } = this.#options
     await settleUnroutable(app, lane.name, unroutable)
-    lane.firstDue = findFirstDue(app.db, lane.name)
+    lane.firstDue = findFirstWaiting(app.db, lane.name)?.nextAt
     return true
   }
 }

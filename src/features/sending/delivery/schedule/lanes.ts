@@ -2,7 +2,7 @@
 
 import type { App } from '#features/core/app/app.ts'
 import { classOfLane, LANE_PREFIXES } from '#features/sending/queue/lanes.ts'
-import { listLanesAfter, type OpenLane } from '#features/sending/queue/queue.ts'
+import { listSelectedLanes, type SelectedLane } from '#features/sending/queue/queue-rules.ts'
 import { wakeAt } from '#platform/queue/due-loop.ts'
 import type { Clock, Millis, Timer } from '#platform/time/clock.ts'
 import type { Pair } from '../providers/pair.ts'
@@ -120,15 +120,12 @@ export class Lanes {
   }
 }
 
-type DueLane = Pick<OpenLane, 'lane' | 'firstAt'>
-
 /** All lanes with open mail, those of high priority first and broadcasts last, in batches; a batch may be empty. */
-export function* listOpenLanes(db: App['db']): Generator<readonly DueLane[]> {
+export function* listOpenLanes(db: App['db']): Generator<readonly SelectedLane[]> {
   for (const [laneClass, prefix] of Object.entries(LANE_PREFIXES))
     for (let after: string | undefined = prefix; after !== undefined; ) {
-      const lanes: readonly DueLane[] = listLanesAfter(db, after, WAKE_BATCH_SIZE).filter(
-        ({ lane }) => classOfLane(lane) === laneClass,
-      )
+      const found = listSelectedLanes(db, {}, after, WAKE_BATCH_SIZE)
+      const lanes: readonly SelectedLane[] = found.lanes.filter(({ lane }) => classOfLane(lane) === laneClass)
       yield lanes
       after = lanes[WAKE_BATCH_SIZE - 1]?.lane
     }
