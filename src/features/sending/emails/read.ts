@@ -121,10 +121,8 @@ const sql = prepareStatements((db) => ({
      JOIN accounts ON accounts.id = account_id WHERE recipients.id = ?`,
   ),
   byUuid: db.prepare<EmailRow, [Uint8Array, number]>(`${SELECT_EMAIL} WHERE emails.uuid = ? AND emails.account_id = ?`),
-  page: db.prepare<EmailRow, [number, number, number, number, number, number, number]>(
-    selectPage('account_id = ?1 AND created_at BETWEEN ?2 AND ?3'),
-  ),
-  pageByStatus: db.prepare<EmailRow, [number, number, number, number, number, number, number, number]>(
+  page: db.prepare<EmailRow, Page>(selectPage('account_id = ?1 AND created_at BETWEEN ?2 AND ?3')),
+  pageByStatus: db.prepare<EmailRow, [...Page, status: number]>(
     selectPage('account_id = ?1 AND status = ?8 AND created_at BETWEEN ?2 AND ?3'),
   ),
   pageOfOperation: db.prepare<EmailRow, [...OfOperation, number, number, number]>(
@@ -195,42 +193,25 @@ export function listEmails(
 ): { emails: StoredEmail[]; total: number } {
   const { status, engagement, from, to, operation } = filter
   if (operation) return listEmailsOfOperation(db, accountId, { operation, status, engagement, from, to }, page)
-  if (engagement) return listEngagedEmails(db, accountId, engagement, { status, from, to }, page)
   const below = belowTimeAndId(page)
   // SQLite uses only one upper limit to enter the index. So `until` must not be later than the time of the position.
   const until = Math.min(to, below[0])
-  const rows =
-    status === undefined
-      ? sql(db).page.all(accountId, from, until, page.limit, page.offset, ...below)
-      : sql(db).pageByStatus.all(accountId, from, until, page.limit, page.offset, ...below, statusCode(status))
+  const window = [accountId, from, until, page.limit, page.offset, ...below] as const
+  const code = status === undefined ? null : statusCode(status)
+  if (engagement)
+    return {
+      emails: toStoredEmails(db, engagedPages(db)[engagement].all(...window, code)),
+      total: engagedCounts(db)[engagement].get(accountId, from, to, MAX_COUNTED, code)?.n ?? 0,
+    }
   const statuses: readonly Status[] = status === undefined ? STATUSES : [status]
   return {
-    emails: rows.map((row) => toStoredEmail(db, row)),
+    emails: toStoredEmails(db, code === null ? sql(db).page.all(...window) : sql(db).pageByStatus.all(...window, code)),
     total: statuses.reduce((sum, s) => sum + countEmails(db, accountId, s, from, to), 0),
   }
 }
 
 /** Totals of searches, and of emails with an engagement, end here: page numbers cannot reach more. */
 export const MAX_COUNTED = MAX_OFFSET + 1
-
-/** Emails that were opened, clicked or complained about, by the index of those alone. */
-function listEngagedEmails(
-  db: Database,
-  accountId: number,
-  engagement: Engagement,
-  { status, from, to }: Pick<EmailFilter, 'status' | 'from' | 'to'>,
-  page: RowWindow,
-): { emails: StoredEmail[]; total: number } {
-  const below = belowTimeAndId(page)
-  const until = Math.min(to, below[0])
-  const code = status === undefined ? null : statusCode(status)
-  return {
-    emails: engagedPages(db)
-      [engagement].all(accountId, from, until, page.limit, page.offset, ...below, code)
-      .map((row) => toStoredEmail(db, row)),
-    total: engagedCounts(db)[engagement].get(accountId, from, to, MAX_COUNTED, code)?.n ?? 0,
-  }
-}
 
 /** Emails of one operation; an index finds them, so no others are read. */
 function listEmailsOfOperation(
@@ -244,9 +225,7 @@ function listEmailsOfOperation(
   const bit = engagement === undefined ? null : engagementBit(engagement)
   const parameters = [operation, accountId, code, from, to, bit] as const
   return {
-    emails: sql(db)
-      .pageOfOperation.all(...parameters, page.limit, page.offset, id)
-      .map((row) => toStoredEmail(db, row)),
+    emails: toStoredEmails(db, sql(db).pageOfOperation.all(...parameters, page.limit, page.offset, id)),
     total: sql(db).countOfOperation.get(...parameters)?.n ?? 0,
   }
 }
@@ -257,10 +236,7 @@ export const listEmailsAbove = (
   accountId: number,
   { createdAt, id }: Pick<StoredEmail, 'createdAt' | 'id'>,
   limit: number,
-): StoredEmail[] =>
-  sql(db)
-    .newer.all(accountId, createdAt, id, limit)
-    .map((row) => toStoredEmail(db, row))
+): StoredEmail[] => toStoredEmails(db, sql(db).newer.all(accountId, createdAt, id, limit))
 
 export function countEmails(db: Database, accountId: number, status: Status, from: Millis, to: Millis): number {
   const countInHours = (first: number, last: number) =>
@@ -287,9 +263,7 @@ export const findEmailIdsBetween = (db: Database, first: Uint8Array, last: Uint8
 
 /** Emails by row id, newest first. */
 export const readEmailsByIds = (db: Database, ids: readonly number[]): StoredEmail[] =>
-  sql(db)
-    .byIds.all(JSON.stringify(ids))
-    .map((row) => toStoredEmail(db, row))
+  toStoredEmails(db, sql(db).byIds.all(JSON.stringify(ids)))
 
 /** An account's email by public id, with its recipients; undefined if there is none. */
 export function findEmail(db: Database, accountId: number, uuid: UuidBytes): StoredEmail | undefined {
@@ -314,6 +288,9 @@ export function readLastEventType(db: Database, accountId: number, emailId: numb
   const row = sql(db).lastEvent.get(emailId, accountId)
   return row ? toEventType(row.type) : undefined
 }
+
+const toStoredEmails = (db: Database, rows: readonly EmailRow[]): StoredEmail[] =>
+  rows.map((row) => toStoredEmail(db, row))
 
 const toStoredEmail = (db: Database, row: EmailRow): StoredEmail => ({
   ...row,
