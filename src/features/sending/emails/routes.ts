@@ -15,7 +15,6 @@ import {
 } from '#features/sending/accept/model.ts'
 import { RATE_HEADERS, type TakeRate } from '#features/sending/accept/sendable.ts'
 import { ANY_TIME } from '#features/sending/queue/search.ts'
-import { isStatus, type Status } from '#features/sending/queue/status.ts'
 import type { RowWindow } from '#platform/db/row-window.ts'
 import { invalid } from '#platform/errors.ts'
 import { describeRoute } from '#platform/http/access.ts'
@@ -108,18 +107,13 @@ export async function findEmails(
 ): Promise<Omit<SearchResult, 'hasMore'> & Partial<SearchResult>> {
   const { from = ANY_TIME.from, to = ANY_TIME.to } = parseDateRange(query)
   const operation = parseOperationFilter(query.operation_id)
-  const filter = { status: parseStatusFilter(query.status), engagement: query.engagement, from, to, operation }
+  // Some clients say `delivered` for `sent`.
+  const status = query.status === 'delivered' ? 'sent' : query.status
+  const filter = { status, engagement: query.engagement, from, to, operation }
   const parsed = parseSearch(app.db, accountId, query)
   if (parsed) return searchEmails(app, accountId, { filter, search: parsed }, page)
   const { emails, total } = listEmails(app.db, accountId, filter, page)
   return { emails, total, lastKey: timeKey(emails, ({ createdAt }) => createdAt) }
-}
-
-/** Accepts `delivered`, the name that some clients use for `sent`. */
-function parseStatusFilter(text: string | undefined): Status | undefined {
-  if (text === undefined) return undefined
-  const status = text === 'delivered' ? 'sent' : text
-  return isStatus(status) ? status : undefined
 }
 
 function parseOperationFilter(id: string | undefined): UuidBytes | undefined {
