@@ -11,7 +11,7 @@ import { newUuid, type UuidBytes } from '#platform/ids.ts'
 import type { Millis } from '#platform/time/clock.ts'
 import { seconds } from '#platform/units.ts'
 import { type NewEmail, NOT_TRACKED, type TrackedParts, toTrackingCode } from './email.ts'
-import { type LaneClass, laneOf, simulatorDomain } from './lanes.ts'
+import { laneOf, simulatorDomain } from './lanes.ts'
 import type { StoredAttachment } from './retire.ts'
 import { countStatus } from './settle.ts'
 import { deriveEmailStatus, recipientKindCode, type Status, statusCode } from './status.ts'
@@ -102,18 +102,36 @@ export function insertEmail(
     placement.suppressions.map((reason) => (reason === undefined ? waiting : 'rejected')),
   )
   const emailId = insertEmailRow(tx, actor, email, content, placement, { uuid, now, status })
-  const { lanes, rejected } = addRecipients(tx, emailId, email, placement, {
-    accountId: actor.accountId,
-    waiting,
-    dueAt,
-    expiresAt: expiresIn === undefined ? null : dueAt + seconds(expiresIn),
-    simulatorDomain: simulatorDomain(app.config),
-  })
   if (email.idempotency)
     sql(tx.db).insertKey.run(actor.accountId, email.idempotency.keyHash, emailId, email.idempotency.bodyHash)
   const event = { accountId: actor.accountId, at: now, emailId }
   record(tx, { ...event, type: waiting })
-  for (const { recipientId, data } of rejected) record(tx, { ...event, type: 'rejected', recipientId, data })
+  const lanes = new Set<string>()
+  const mail = {
+    accountId: actor.accountId,
+    sandbox: placement.sandbox,
+    laneClass: placement.broadcastId === undefined ? (placement.priority ?? 'normal') : 'bulk',
+    simulatorDomain: simulatorDomain(app.config),
+    streamId: placement.hasPool ? placement.streamId : undefined,
+  } as const
+  for (const [index, { kind, address, domain, mailbox }] of email.recipients.entries()) {
+    const reason = placement.suppressions[index]
+    const outcome = reason === undefined ? undefined : suppressedOutcome(reason)
+    const lane = laneOf({ ...mail, domain })
+    const { lastInsertRowid } = sql(tx.db).insertRecipient.run(
+      emailId,
+      recipientKindCode(kind),
+      address,
+      mailbox ?? null,
+      statusCode(outcome ? 'rejected' : waiting),
+      outcome ? null : lane,
+      outcome ? null : dueAt,
+      outcome?.lastError ?? null,
+      expiresIn === undefined ? null : dueAt + seconds(expiresIn),
+    )
+    if (outcome) record(tx, { ...event, type: 'rejected', recipientId: Number(lastInsertRowid), data: outcome.data })
+    else lanes.add(lane)
+  }
   countStatus(tx, { accountId: actor.accountId, createdAt: now, sandbox: placement.sandbox ? 1 : 0 }, status, 1)
   if (!placement.sandbox) countSent(tx, actor.accountId, email, placement, now)
   tx.afterCommit(() => {
@@ -178,52 +196,6 @@ function insertEmailRow(
   )
   if (!row) throw new Error('the email was not stored')
   return row.id
-}
-
-/** Returns the lanes of the waiting recipients, and the rejected (suppressed) ones with their event data. */
-function addRecipients(
-  tx: Tx,
-  emailId: number,
-  email: NewEmail,
-  { suppressions, sandbox, broadcastId, priority = 'normal', streamId, hasPool = false }: Placement,
-  {
-    accountId,
-    waiting,
-    dueAt,
-    expiresAt,
-    simulatorDomain,
-  }: {
-    readonly accountId: number
-    readonly waiting: 'queued' | 'scheduled'
-    readonly dueAt: Millis
-    readonly expiresAt: Millis | null
-    readonly simulatorDomain: string
-  },
-): { lanes: ReadonlySet<string>; rejected: readonly { recipientId: number; data: EventData }[] } {
-  const { insertRecipient } = sql(tx.db)
-  const lanes = new Set<string>()
-  const rejected: { recipientId: number; data: EventData }[] = []
-  const laneClass: LaneClass = broadcastId === undefined ? priority : 'bulk'
-  const mail = { accountId, sandbox, laneClass, simulatorDomain, streamId: hasPool ? streamId : undefined }
-  for (const [index, { kind, address, domain, mailbox }] of email.recipients.entries()) {
-    const reason = suppressions[index]
-    const outcome = reason === undefined ? undefined : suppressedOutcome(reason)
-    const lane = laneOf({ ...mail, domain })
-    const { lastInsertRowid } = insertRecipient.run(
-      emailId,
-      recipientKindCode(kind),
-      address,
-      mailbox ?? null,
-      statusCode(outcome ? 'rejected' : waiting),
-      outcome ? null : lane,
-      outcome ? null : dueAt,
-      outcome?.lastError ?? null,
-      expiresAt,
-    )
-    if (outcome) rejected.push({ recipientId: Number(lastInsertRowid), data: outcome.data })
-    else lanes.add(lane)
-  }
-  return { lanes, rejected }
 }
 
 /** @param reason why the address is suppressed, such as `hard_bounce` */
