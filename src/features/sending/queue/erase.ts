@@ -23,9 +23,10 @@ import { cancelRecipient } from './waiting-transitions.ts'
 
 type RecipientRow = Pick<typeof recipients.$inferSelect, 'id' | 'address' | 'status'>
 
-type ContentRow = Pick<typeof emails.$inferSelect, 'accountId' | 'htmlRef' | 'textRef' | 'attachments' | 'extra'> & {
-  readonly isOpen: number
-}
+type ContentRow = Pick<
+  typeof emails.$inferSelect,
+  'accountId' | 'htmlRef' | 'textRef' | 'attachments' | 'extra' | 'quotaMonth'
+> & { readonly isOpen: number }
 
 const sql = prepareStatements((db) => ({
   // Also selects addresses that are not ASCII or are quoted: these may have several spellings, which the caller
@@ -40,13 +41,12 @@ const sql = prepareStatements((db) => ({
   recipients: db.prepare<RecipientRow, [number]>(
     'SELECT id, address, status FROM recipients WHERE email_id = ? ORDER BY id',
   ),
-  quota: db.prepare<{ month: number | null }, [number]>('SELECT quota_month AS month FROM emails WHERE id = ?'),
   anonymise: db.prepare(
     `UPDATE recipients SET address = '${ERASED_ADDRESS}', mailbox = NULL, smtp_response = NULL, last_error = NULL, sending_ip = NULL
      WHERE id = ? AND status NOT IN ${OPEN_CODES}`,
   ),
   content: db.prepare<ContentRow, [number]>(
-    `SELECT account_id AS accountId, html_ref AS htmlRef, text_ref AS textRef, attachments, extra,
+    `SELECT account_id AS accountId, html_ref AS htmlRef, text_ref AS textRef, attachments, extra, quota_month AS quotaMonth,
      EXISTS (SELECT 1 FROM recipients WHERE email_id = emails.id AND recipients.status IN ${OPEN_CODES}) AS isOpen FROM emails WHERE id = ?`,
   ),
   empty: db.prepare(
@@ -58,7 +58,6 @@ const sql = prepareStatements((db) => ({
      AND id <= (SELECT email_id FROM recipients WHERE id <= ?2 ORDER BY id DESC LIMIT 1)
      AND +account_id = ?3 AND instr(extra, '"also_') > 0`,
   ),
-  extra: db.prepare<{ extra: string | null }, [number]>('SELECT extra FROM emails WHERE id = ?'),
   setExtra: db.prepare('UPDATE emails SET extra = ? WHERE id = ?'),
   forgetBody: db.prepare(
     'UPDATE idempotency_keys SET body_hash = zeroblob(16) WHERE account_id = ? AND key_hash = ? AND email_id = ?',
@@ -137,7 +136,7 @@ export function eraseShown(tx: Tx, emailId: number, isMatch: (address: string) =
     also_to: to = [],
     also_cc: cc = [],
     ...extra
-  } = JSON.parse(sql(tx.db).extra.get(emailId)?.extra ?? '{}') as DraftExtra
+  } = JSON.parse(sql(tx.db).content.get(emailId)?.extra ?? '{}') as DraftExtra
   const [keptTo, keptCc] = [to, cc].map((list) => list.filter((mailbox) => !isOf(mailbox, isMatch)))
   if (keptTo?.length === to.length && keptCc?.length === cc.length) return false
   const kept: DraftExtra = {
@@ -166,8 +165,8 @@ export function cancelRecipients(
     if (cancelRecipient(tx, { recipientId: id, emailId, now: app.eventTime() }, ERASED)) cancelled++
     else isInFlight = true
   }
-  const month = cancelled === 0 ? null : (sql(tx.db).quota.get(emailId)?.month ?? null)
-  if (month !== null) giveQuotaBack(tx, requireEmail(tx, emailId).accountId, month, cancelled)
+  const email = cancelled === 0 ? null : sql(tx.db).content.get(emailId)
+  if (email && email.quotaMonth !== null) giveQuotaBack(tx, email.accountId, email.quotaMonth, cancelled)
   return { cancelled, isInFlight }
 }
 

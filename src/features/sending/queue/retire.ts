@@ -16,7 +16,7 @@ import { deleteAttempts } from './attempt-transitions.ts'
 import type { DraftAttachment } from './email.ts'
 import { unindexEmail } from './search.ts'
 import { countStatus } from './settle.ts'
-import { isOpen, STATUSES, statusCode, statusName } from './status.ts'
+import { isOpen, OPEN_CODES, statusName } from './status.ts'
 import type { emails } from './tables.ts'
 
 /** An attachment as stored in `emails.attachments`; without `ref` once its content was deleted. */
@@ -34,7 +34,7 @@ export interface OldEmail
     Pick<
       typeof emails.$inferSelect,
       | ('id' | 'accountId' | 'status' | 'broadcastId' | 'htmlRef' | 'textRef' | 'attachments')
-      | ('createdAt' | 'updatedAt')
+      | ('sizeBytes' | 'createdAt' | 'updatedAt')
     >
   > {
   readonly idempotencyKey: string | null
@@ -42,11 +42,10 @@ export interface OldEmail
 }
 
 const COLUMNS = `id, account_id AS accountId, status, sandbox, broadcast_id AS broadcastId, html_ref AS htmlRef, text_ref AS textRef, attachments,
-  extra ->> '$.idempotency_key' AS idempotencyKey, created_at AS createdAt, updated_at AS updatedAt`
+  extra ->> '$.idempotency_key' AS idempotencyKey, size_bytes AS sizeBytes, created_at AS createdAt, updated_at AS updatedAt`
 
 /** Events caused by readers; they do not extend the retention of an email. */
 const READER_EVENTS = (['opened', 'clicked', 'unsubscribed'] as const).map(toEventCode).join(', ')
-const OPEN_STATUSES = STATUSES.filter(isOpen).map(statusCode).join(', ')
 
 const sql = prepareStatements((db) => ({
   after: db.prepare<OldEmail, [number, number]>(`SELECT ${COLUMNS} FROM emails WHERE id > ? ORDER BY id LIMIT ?`),
@@ -57,16 +56,13 @@ const sql = prepareStatements((db) => ({
   lastEvent: db.prepare<{ at: Millis | null }, [number]>(
     `SELECT max(at) AS at FROM events WHERE email_id = ? AND type NOT IN (${READER_EVENTS})`,
   ),
-  content: db.prepare<Pick<OldEmail, 'htmlRef' | 'textRef' | 'attachments'> & { sizeBytes: number }, [number]>(
-    'SELECT html_ref AS htmlRef, text_ref AS textRef, attachments, size_bytes AS sizeBytes FROM emails WHERE id = ?',
-  ),
   dropRefs: db.prepare('UPDATE emails SET html_ref = NULL, text_ref = NULL, attachments = ? WHERE id = ?'),
   deleteKey: db.prepare('DELETE FROM idempotency_keys WHERE account_id = ? AND key_hash = ? AND email_id = ?'),
   deleteRecipients: db.prepare('DELETE FROM recipients WHERE email_id = ?'),
   deleteEmail: db.prepare('DELETE FROM emails WHERE id = ?'),
   ofOperation: db.prepare<{ id: number }, [number]>('SELECT id FROM emails WHERE operation_id = ? LIMIT 1'),
   openOfBroadcast: db.prepare<{ id: number }, [number]>(
-    `SELECT id FROM emails WHERE operation_id = ? AND status IN (${OPEN_STATUSES}) LIMIT 1`,
+    `SELECT id FROM emails WHERE operation_id = ? AND status IN ${OPEN_CODES} LIMIT 1`,
   ),
 }))
 
@@ -96,7 +92,7 @@ export const describeAttachment = (file: Omit<StoredAttachment, 'size'>): Omit<D
 
 /** Whether retention deleted the content of an email, so that it cannot be sent again. */
 export function isContentDeleted(db: Database, emailId: number): boolean {
-  const email = sql(db).content.get(emailId)
+  const email = findOldEmail(db, emailId)
   if (!email) return false
   const files = parseAttachments(email.attachments)
   if (files.some(({ ref }) => ref === undefined)) return true
