@@ -133,7 +133,6 @@ export const messageIdOf = (uuid: Uint8Array, from: string, ofClient?: string | 
   ofClient ?? `<${formatUuid(uuid)}@${domainOfMailbox(from)}>`
 
 const sql = prepareStatements((db) => ({
-  uuid: db.prepare<{ uuid: Uint8Array }, [number]>('SELECT uuid FROM emails WHERE id = ?'),
   logFields: db.prepare<{ uuid: Uint8Array; accountUuid: Uint8Array }, [number]>(
     'SELECT emails.uuid, accounts.uuid AS accountUuid FROM emails JOIN accounts ON accounts.id = account_id WHERE emails.id = ?',
   ),
@@ -142,12 +141,6 @@ const sql = prepareStatements((db) => ({
     'SELECT emails.id, uuid FROM recipients JOIN emails ON emails.id = email_id WHERE recipients.id = ?',
   ),
 }))
-
-/** The public id of an email; null if there is none. Never throws: logging an error must not fail with the same one. */
-export function findLogId(db: Database, emailId: number): string | null {
-  const email = attempt(() => sql(db).uuid.get(emailId))
-  return email ? formatUuid(email.uuid) : null
-}
 
 /** What names an email in a log line, as public ids. Null: it does not exist. */
 export interface EmailLogFields {

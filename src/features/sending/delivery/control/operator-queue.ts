@@ -3,7 +3,7 @@ import type { Database } from 'bun:sqlite'
 import { findAccount, requireAccount } from '#features/core/accounts/accounts.ts'
 import type { App } from '#features/core/app/app.ts'
 import { type AuditActor, audit } from '#features/core/audit-logs/audit.ts'
-import { findLogId } from '#features/sending/queue/email.ts'
+import { findEmailLogFields } from '#features/sending/queue/email.ts'
 import { SANDBOX_LANE, SIMULATOR_LANE, simulatorDomain } from '#features/sending/queue/lanes.ts'
 import {
   addRule,
@@ -105,7 +105,7 @@ function toSelectorView(app: App, { domain, provider, accountId, emailId }: Mail
     provider: provider ?? null,
     account_id: account ? formatUuid(account.uuid) : null,
     account: account?.name ?? null,
-    email_id: emailId == null ? null : findLogId(app.db, emailId),
+    email_id: emailId == null ? null : findEmailLogFields(app.db, emailId).email_id,
   }
 }
 
