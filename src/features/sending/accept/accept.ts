@@ -59,7 +59,6 @@ export interface AcceptedEmail {
  * the domain.
  * @param idempotencyHeader value of the header `Idempotency-Key`
  * @param admit throws when the account sends too fast
- * @param complete adds what no request can say, such as the client's Message-ID in submitted mail
  */
 export async function acceptRequest(
   app: App,
@@ -67,10 +66,9 @@ export async function acceptRequest(
   request: SendRequest,
   idempotencyHeader: string | undefined,
   admit: () => void,
-  complete: (draft: Draft) => Draft = (draft) => draft,
 ): Promise<AcceptedEmail> {
   const idempotency = readIdempotency(request, idempotencyHeader)
-  return acceptTranslated(app, actor, { idempotency, translate: () => request, complete }, admit)
+  return acceptTranslated(app, actor, { idempotency, translate: () => request }, admit)
 }
 
 /** A send request of another provider's interface. */
@@ -79,7 +77,7 @@ export interface TranslatedRequest {
   readonly idempotency: Idempotency | undefined
   /** Called unless the key was used before; throws a 422 for a request that cannot be translated. */
   readonly translate: () => SendRequest | Promise<SendRequest>
-  /** Adds to the draft what a send request cannot say. */
+  /** Adds to the draft what no send request can say, such as the client's Message-ID in submitted mail. */
   readonly complete?: (draft: Draft) => Draft
 }
 
