@@ -113,15 +113,14 @@ export function recordEngagement(app: Pick<App, 'eventTime'>, tx: Tx, engagement
   const email = sql(tx.db).sender.get(recipientId)
   if (!email || !isSameRecipient(email, engagement.recipient)) return
   const at = app.eventTime()
-  const dueEvent = engagement.url === undefined ? countOpen(tx, engagement, at) : countClick(tx, engagement, email, at)
+  const type = engagement.url === undefined ? 'opened' : 'clicked'
+  const dueEvent = type === 'opened' ? countOpen(tx, engagement, at) : countClick(tx, engagement, email, at)
   if (engagement.visitor === 'machine') {
-    const metric = engagement.url === undefined ? MACHINE_METRICS.opened : MACHINE_METRICS.clicked
     // Analytics, too, leave sandbox mail out of every statistic.
-    if (email.sandbox === 0) count(tx, email.accountId, metric, at, 1)
+    if (email.sandbox === 0) count(tx, email.accountId, MACHINE_METRICS[type], at, 1)
     return
   }
   if (dueEvent === 'none') return
-  const type = engagement.url === undefined ? 'opened' : 'clicked'
   if (email.sandbox === 0) addDailyStats(tx, engagement, email, at, dueEvent)
   else countCaptured(tx, email.accountId, type, at)
   recordEngaged(tx, {
