@@ -80,9 +80,9 @@ export function readLink(
 
 /**
  * Removes characters that mail programs and copying add to a link: a trailing full stop or bracket, blanks, `=` and
- * line breaks of quoted-printable. Tokens have none of these, and the MAC covers the rest.
+ * line breaks of quoted-printable. Tokens have none of these, and their MAC or seal covers the rest.
  */
-const stripDamage = (text: string): string => text.replace(/[^\w-]/g, '')
+export const stripDamage = (text: string): string => text.replace(/[^\w-]/g, '')
 
 const NO_TARGET = new Uint8Array()
 

@@ -6,6 +6,7 @@
 import { domainToUnicode } from 'node:url'
 import { Elysia } from 'elysia'
 import type { App } from '#features/core/app/app.ts'
+import { stripDamage } from '#features/sending/tracking/tokens.ts'
 import { chooseOurTexts, findShownTexts, type ShownTexts } from '#features/setup/wording/wording.ts'
 import { AppError } from '#platform/errors.ts'
 import { acceptsBody } from '#platform/http/body.ts'
@@ -36,7 +37,8 @@ const hidden = { hide: true }
 export function unsubscribePages(app: App) {
   const resubscribeLimiter = createRateLimiter(app.clock)
 
-  const readFacts = (token: string): UnsubscribeFacts | undefined => openUnsubscribeToken(app.keys, stripDamage(token))
+  const readFacts = (token: string): UnsubscribeFacts | undefined =>
+    token.length > MAX_INPUT_LENGTH ? undefined : openUnsubscribeToken(app.keys, stripDamage(token))
 
   const applyAction = (
     facts: UnsubscribeFacts,
@@ -62,14 +64,11 @@ export function unsubscribePages(app: App) {
     .get(
       `${UNSUBSCRIBE_PATH}/:token`,
       ({ params, request }) => {
-        const texts = chooseOurTexts(request)
         const facts = readFacts(params.token)
-        return facts
-          ? localisedResponse(
-              texts.language,
-              choosePage(app, texts, facts, readSubscriptionState(app.db, facts), page.askPage),
-            )
-          : localisedResponse(texts.language, page.unknownLinkPage(texts), 404)
+        if (!facts) return createIncompleteLinkPage(request)
+        const texts = chooseOurTexts(request)
+        const shown = choosePage(app, texts, facts, readSubscriptionState(app.db, facts), page.askPage)
+        return localisedResponse(texts.language, shown)
       },
       { detail: hidden },
     )
@@ -78,9 +77,9 @@ export function unsubscribePages(app: App) {
     .post(
       `${UNSUBSCRIBE_PATH}/:token`,
       async ({ params, body, request }) => {
-        const texts = chooseOurTexts(request)
         const facts = readFacts(params.token)
-        if (!facts) return localisedResponse(texts.language, page.unknownLinkPage(texts), 404)
+        if (!facts) return createIncompleteLinkPage(request)
+        const texts = chooseOurTexts(request)
         try {
           const state = await applyAction(facts, parseAction(body))
           return localisedResponse(texts.language, choosePage(app, texts, facts, state, page.startedPage))
@@ -95,13 +94,7 @@ export function unsubscribePages(app: App) {
     )
 }
 
-/**
- * Removes characters that mail programs and copying add to a link: a trailing full stop or bracket, blanks, `=` and
- * line breaks of quoted-printable. Tokens have none of these, and the seal covers the rest.
- */
-const stripDamage = (token: string): string => (token.length > MAX_INPUT_LENGTH ? '' : token.replace(/[^\w-]/g, ''))
-
-/** For readers who follow a link without its token or with an extra path. */
+/** For readers who follow a link without its token, with a damaged one or with an extra path. */
 function createIncompleteLinkPage(request: Request): Response {
   const texts = chooseOurTexts(request)
   return localisedResponse(texts.language, page.unknownLinkPage(texts), 404)
