@@ -6,6 +6,7 @@
 import { decodeHTMLAttribute } from 'entities'
 import { getTenantId } from '#features/core/accounts/work-budget.ts'
 import type { App } from '#features/core/app/app.ts'
+import { limitTags } from '#features/sending/tracking/rewrite.ts'
 import { readLink } from '#features/sending/tracking/tokens.ts'
 import { getPublicHost, isOwnHost } from '#features/setup/domains/tracking-domain.ts'
 import { tooManyRequests } from '#platform/errors.ts'
@@ -202,7 +203,7 @@ const findRequestProblem = (url: string, isOwnHost: LinkOptions['isOwnHost']): s
   isOwnPage(url, isOwnHost) ? OWN_PAGE : isUnsubscribing(url) ? UNSUBSCRIBES : undefined
 
 /** Whether HTML has so many tags that the links of its end are not found. */
-const hasTooManyTags = (html: string): boolean => limitTags(html).length < html.length
+const hasTooManyTags = (html: string): boolean => limitTags(html, MAX_TAGS) !== html
 
 interface WrittenLink {
   readonly url: string
@@ -228,18 +229,8 @@ async function findInHtml(html: string): Promise<WrittenLink[]> {
         if (open && open.label.length < MAX_URL_LENGTH) open.label += chunk.text
       },
     })
-  await new Response(rewriter.transform(limitTags(html))).text()
+  await new Response(rewriter.transform(limitTags(html, MAX_TAGS))).text()
   return links
-}
-
-/** The HTML up to its last tag that is parsed. */
-function limitTags(html: string): string {
-  let end = -1
-  for (let tags = 0; tags <= MAX_TAGS; tags++) {
-    end = html.indexOf('<', end + 1)
-    if (end === -1) return html
-  }
-  return html.slice(0, end)
 }
 
 /** Like a browser, without white space at both ends and line breaks inside. */

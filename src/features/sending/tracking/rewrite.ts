@@ -41,7 +41,7 @@ const MAX_HREF_LENGTH = 20_000
 
 /** The HTML with tracked links and a pixel; the same HTML if it cannot be parsed or is too large. */
 export function addTracking(html: string, tracking: Tracking): string {
-  if (html.length > MAX_HTML_LENGTH || hasTooManyTags(html)) return html
+  if (html.length > MAX_HTML_LENGTH || limitTags(html, MAX_TAGS) !== html) return html
   const pixel = tracking.parts.opens ? renderPixel(tracking) : ''
   let linkCount = 0
   let hasBody = false
@@ -104,10 +104,14 @@ const isNoTrackMark = ([name = '', value = '']: readonly string[]): boolean =>
 
 const BYTE_ORDER_MARK = '\uFEFF'
 
-function hasTooManyTags(html: string): boolean {
-  let tags = 0
-  for (let i = html.indexOf('<'); i !== -1; i = html.indexOf('<', i + 1)) if (++tags > MAX_TAGS) return true
-  return false
+/** The HTML up to its last tag that is parsed. */
+export function limitTags(html: string, maxTags: number): string {
+  let end = -1
+  for (let tags = 0; tags <= maxTags; tags++) {
+    end = html.indexOf('<', end + 1)
+    if (end === -1) return html
+  }
+  return html.slice(0, end)
 }
 
 /** !important, because many mails stretch all images on phones: the pixel would become a blank square. */
