@@ -2,13 +2,11 @@
  * @module The mailboxes of the simulator, `sim.{hostname}`: what happens to mail to each of them. Pure. Without a
  * code in its address, no mailbox makes us back off from the simulator, which would delay mail to the other mailboxes.
  */
-/** What a reader of a mailbox does once a message is delivered. */
-export type ReaderAction = 'open' | 'click' | 'complain'
-
 interface Mailbox {
   /** The reply to RCPT: code and text, which begins with the enhanced status code; undefined: it is accepted. */
   readonly reject?: (enhanced: string, attempt: number) => readonly [code: number, text: string] | undefined
-  readonly reader?: readonly ReaderAction[]
+  /** What its reader does once a message is delivered. */
+  readonly reader?: readonly ('open' | 'click' | 'complain')[]
   /** Class of the enhanced status code that the address may name after a plus sign. */
   readonly codeClass?: '4' | '5'
   /** Whether the server answers slowly. */
@@ -49,7 +47,3 @@ export function formatUnknownMailbox(domain: string): string {
   )
   return `5.1.1 User unknown; the simulator has these mailboxes: ${addresses.join(' ')} The code after the plus sign may be left out.`
 }
-
-/** What the reader of a delivered message does. */
-export const findReaderActions = (address: string): readonly ReaderAction[] =>
-  findMailbox(address)?.mailbox.reader ?? []

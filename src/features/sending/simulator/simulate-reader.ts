@@ -11,7 +11,7 @@ import type { Tx } from '#platform/db/commit.ts'
 import { prepareStatements } from '#platform/db/open.ts'
 import type { UuidBytes } from '#platform/ids.ts'
 import type { Millis } from '#platform/time/clock.ts'
-import { findReaderActions } from './mailboxes.ts'
+import { findMailbox } from './mailboxes.ts'
 
 interface DeliveredRecipient {
   readonly accountId: number
@@ -40,7 +40,7 @@ export function simulateReader(
   // Mail of the service itself is no sandbox mail, and its readers must not change the operator's statistics.
   if (!recipient || recipient.sandbox === 0) return
   const { accountId, accountUuid, address, createdAt } = recipient
-  for (const action of findReaderActions(address)) {
+  for (const action of findMailbox(address)?.mailbox.reader ?? []) {
     if (action === 'complain')
       recordEngaged(tx, {
         accountId,
