@@ -119,7 +119,8 @@ async function prepareMail(app: App, sender: Sender, mail: SystemMail, to: strin
     ...(html !== undefined && { html_body: html }),
     tracking: NOT_TRACKED,
   })
-  const draft = { ...written, extra: { ...written.extra, ...describeSystemMail(mail) } }
+  const marks: DraftExtra = { headers: AUTOMATIC_HEADERS, of_service: true, about: mail.about }
+  const draft = { ...written, extra: { ...written.extra, ...marks } }
   const content = await storeContent(app, draft, { owner: sender.accountId })
   const write = (tx: Tx): void => {
     const actor = createSystemActor(sender)
@@ -141,12 +142,6 @@ async function prepareMail(app: App, sender: Sender, mail: SystemMail, to: strin
   }
   return { refs: refsOf(content), write }
 }
-
-const describeSystemMail = ({ about }: SystemMail): DraftExtra => ({
-  headers: AUTOMATIC_HEADERS,
-  of_service: true,
-  about,
-})
 
 /**
  * The oldest account that has the domain of the setting; an account that verified the domain comes first. Without the
