@@ -217,6 +217,13 @@ export function createTemplateFinder(app: App, accountId: number): FindTemplate 
   }
 }
 
+/** The template with an alias; throws the 422 `template_not_found` if there is none. */
+export function requireTemplate(find: FindTemplate, alias: string): Template {
+  const template = find(alias)
+  if (template) return template
+  throw invalid('template_alias', `There is no template with the alias "${alias.slice(0, 100)}".`, 'template_not_found')
+}
+
 /**
  * Renders the missing parts of a draft; returns a draft without a template unchanged. Throws a 422:
  * `template_not_found`, `template_error` or `template_limit` if the template fails with this data, `validation_failed`
@@ -230,13 +237,7 @@ export async function renderDraft(
   find: FindTemplate = createTemplateFinder(app, actor.accountId),
 ): Promise<Draft> {
   if (!draft.template) return draft
-  const template = find(draft.template.alias)
-  if (!template)
-    throw invalid(
-      'template_alias',
-      `There is no template with the alias "${draft.template.alias.slice(0, 100)}".`,
-      'template_not_found',
-    )
+  const template = requireTemplate(find, draft.template.alias)
   return fillDraft(draft, template.id, await rendering.render(toRenderRequest(actor, draft, template)))
 }
 

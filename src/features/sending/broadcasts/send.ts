@@ -5,12 +5,12 @@
 import type { Database } from 'bun:sqlite'
 import type { Static } from '@sinclair/typebox'
 import type { Actor, App } from '#features/core/app/app.ts'
-import { waitUntilDurable } from '#features/sending/accept/accept.ts'
+import { createTemplateFinder, requireTemplate, waitUntilDurable } from '#features/sending/accept/accept.ts'
 import { requireHeaderSafe } from '#features/sending/accept/attachments.ts'
 import { createResponseKey, findStoredResponse } from '#features/sending/accept/idempotency.ts'
 import { getList } from '#features/setup/contact-store/lists.ts'
 import { findSendingDomain } from '#features/setup/domains/sending.ts'
-import { findTemplateByAlias, type Template } from '#features/setup/templates/templates.ts'
+import type { Template } from '#features/setup/templates/templates.ts'
 import { invalid } from '#platform/errors.ts'
 import { mapFromPhp } from '#platform/http/schemas.ts'
 import { formatMailbox, parseMailbox } from '#protocols/address/parse.ts'
@@ -50,7 +50,8 @@ export async function sendBroadcast(
   admit()
   const list = getList(app.db, actor.accountId, body.contact_list_id)
   const from = requireRegisteredSender(app.db, actor.accountId, body.from_address)
-  const template = requireTemplate(app, actor, body.template_alias)
+  const { template_alias: alias } = body
+  const template = alias ? requireTemplate(createTemplateFinder(app, actor.accountId), alias) : undefined
   if (body.subject) requireHeaderSafe('subject', body.subject)
   return startBroadcast(app, actor, {
     type: 'broadcast',
@@ -79,16 +80,3 @@ export const applyTemplate = (
   text: provided.text || (template?.textBody ?? undefined),
   template: template && { id: template.id, version: template.version },
 })
-
-function requireTemplate(app: App, actor: Actor, alias: Part): Template | undefined {
-  if (!alias) return undefined
-  const template = findTemplateByAlias(app.db, actor.accountId, alias)
-  if (!template) {
-    throw invalid(
-      'template_alias',
-      `There is no template with the alias "${alias.slice(0, 100)}".`,
-      'template_not_found',
-    )
-  }
-  return template
-}
