@@ -34,18 +34,14 @@ export function readIdempotency(request: SendRequest, header: string | undefined
       'idempotency_key_mismatch',
     )
   }
-  const key = fromBody ?? header
-  if (key === undefined) return undefined
   const { idempotency_key: _, ...rest } = request
-  return createIdempotency('idempotency_key', key, rest)
+  return createIdempotency('idempotency_key', fromBody ?? header, rest)
 }
 
 /**
  * The identity of a request; undefined without a key. Throws a 422 on `field` for a key that is too short or too long.
  * @param body what a repeated request must have in common with the first
  */
-export function createIdempotency(field: string, key: string, body: unknown): Idempotency
-export function createIdempotency(field: string, key: string | undefined, body: unknown): Idempotency | undefined
 export function createIdempotency(field: string, key: string | undefined, body: unknown): Idempotency | undefined {
   return key === undefined ? undefined : { key, keyHash: hashIdempotencyKey(field, key), bodyHash: hashBody(body) }
 }
