@@ -21,7 +21,7 @@ import {
   type TimeRange,
 } from '#features/sending/queue/search.ts'
 import { engagementBit } from '#features/sending/queue/settle.ts'
-import { type Status, statusCode } from '#features/sending/queue/status.ts'
+import { statusCode } from '#features/sending/queue/status.ts'
 import { findStreamId } from '#features/setup/streams/streams.ts'
 import { prepareStatements } from '#platform/db/open.ts'
 import { belowTimeAndId, type RowKey, type RowWindow } from '#platform/db/row-window.ts'
@@ -128,7 +128,6 @@ interface Query {
   readonly accountId: number
   readonly match: Match
   readonly emailIds: readonly number[]
-  readonly status: Status | undefined
   readonly operationId: number | undefined
   readonly filter: EmailFilter
 }
@@ -153,7 +152,7 @@ export async function searchEmails(
   const operationId = filter.operation && sql(db).idOfOperation.get(filter.operation, accountId)?.id
   if (filter.operation !== undefined && operationId === undefined)
     return { emails: [], total: 0, hasMore: false, lastKey: undefined }
-  const query = { accountId, match, emailIds: search.emailIds ?? [], status: filter.status, operationId, filter }
+  const query = { accountId, match, emailIds: search.emailIds ?? [], operationId, filter }
   const few = await findFew(app, query)
   const { ids, total, stoppedAt } = few ? toPage(db, query, few, page) : await scanForPage(app, query, page)
   const emails = readEmailsByIds(db, ids.slice(0, page.limit))
@@ -174,8 +173,8 @@ export async function updateIndex(app: App): Promise<void> {
 
 /** Every match, and perhaps emails that the filter excludes, if an id, a status or the search leaves few. */
 async function findFew(app: App, query: Query): Promise<readonly number[] | undefined> {
-  const { accountId, match, emailIds, status, filter } = query
-  const { from, to } = filter
+  const { accountId, match, emailIds, filter } = query
+  const { status, from, to } = filter
   if (emailIds.length > 0)
     return new Set(emailIds).size > 1 ? [] : emailIds.slice(0, 1).filter((id) => isMatch(app.db, match, id))
   if (status !== undefined && countEmails(app.db, accountId, status, from, to) <= MAX_LOOKED_UP)
@@ -194,7 +193,7 @@ async function findFew(app: App, query: Query): Promise<readonly number[] | unde
 
 function filterIds(
   db: Database,
-  { status, operationId, filter: { engagement, from, to } }: Query,
+  { operationId, filter: { status, engagement, from, to } }: Query,
   ids: readonly number[],
 ): number[] {
   const code = status === undefined ? null : statusCode(status)
@@ -214,13 +213,13 @@ function toPage(db: Database, query: Query, matches: readonly number[], page: Ro
 
 /** Scans the matches, newest first, until the page is full and, without a status, an engagement or an operation, all are counted. */
 async function scanForPage(app: App, query: Query, page: RowWindow): Promise<MatchPage> {
-  const { accountId, status, operationId, filter } = query
+  const { accountId, operationId, filter } = query
   const range = findTimeRange(app.db, accountId, filter.from, filter.to)
   if (!range) return { ids: [], total: 0 }
   const below = { ...range, last: Math.min(range.last, lastIdOf(page)) }
   const limit = page.offset + page.limit + 1
   const hits: number[] = []
-  const isFiltered = status !== undefined || operationId !== undefined || filter.engagement !== undefined
+  const isFiltered = filter.status !== undefined || operationId !== undefined || filter.engagement !== undefined
   const isFirst = page.after === undefined
   let counted = 0
   const take = (ids: readonly number[]) => {
