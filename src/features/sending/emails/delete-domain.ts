@@ -7,7 +7,6 @@ import type { Actor, App } from '#features/core/app/app.ts'
 import { createSystemActor } from '#features/core/audit-logs/audit.ts'
 import { type Status, statusCode } from '#features/sending/queue/status.ts'
 import { type Domain, eraseDomain, listDeletedDomains, markDeleted } from '#features/setup/domains/domains.ts'
-import type { Tx } from '#platform/db/commit.ts'
 import { prepareStatements } from '#platform/db/open.ts'
 import { formatUuid } from '#platform/ids.ts'
 import { yieldToEventLoop } from '#platform/time/clock.ts'
@@ -42,15 +41,12 @@ export async function deleteDomain(app: App, actor: Actor, id: string): Promise<
 async function cancelScheduledMail(app: App, actor: Actor, domain: Domain): Promise<void> {
   for (let position: EmailPosition | undefined = FIRST_POSITION; position; ) {
     const from: EmailPosition = position
-    position = await app.commit.writeFromReserve((tx) => cancelBatch(app, tx, actor, domain, from))
+    position = await app.commit.writeFromReserve((tx) => {
+      const rows = readEmailsAfter(tx.db, domain, 'scheduled', from, CANCEL_BATCH_SIZE)
+      for (const email of rows) if (email.domainId === domain.id) cancelInTransaction(app, tx, actor, email)
+      return rows.length < CANCEL_BATCH_SIZE ? undefined : rows.at(-1)
+    })
   }
-}
-
-/** Returns where to continue; undefined at the end. */
-function cancelBatch(app: App, tx: Tx, actor: Actor, domain: Domain, from: EmailPosition): EmailPosition | undefined {
-  const rows = readEmailsAfter(tx.db, domain, 'scheduled', from, CANCEL_BATCH_SIZE)
-  for (const email of rows) if (email.domainId === domain.id) cancelInTransaction(app, tx, actor, email)
-  return rows.length < CANCEL_BATCH_SIZE ? undefined : rows.at(-1)
 }
 
 /**
