@@ -32,9 +32,9 @@ export interface LinkStatistics {
   readonly url: string
   readonly clicks: number
   /** Distinct UTC days with such clicks. */
-  readonly unique_clicks: number
-  readonly machine_clicks: number
-  readonly last_clicked_at: Millis
+  readonly uniqueClicks: number
+  readonly machineClicks: number
+  readonly lastClickedAt: Millis
 }
 
 const OPEN_EVENT_INTERVAL_MS = minutes(5)
@@ -99,7 +99,7 @@ const sql = prepareStatements((db) => ({
     `SELECT address FROM recipients WHERE email_id = ? AND id <> ? AND EXISTS (SELECT 1 FROM click_marks WHERE recipient_id = recipients.id)`,
   ),
   links: db.prepare<LinkStatistics, [number]>(
-    `SELECT url, human AS clicks, days AS unique_clicks, machine AS machine_clicks, last_clicked_at FROM link_clicks WHERE email_id = ? AND human > 0
+    `SELECT url, human AS clicks, days AS uniqueClicks, machine AS machineClicks, last_clicked_at AS lastClickedAt FROM link_clicks WHERE email_id = ? AND human > 0
      ORDER BY human DESC, url`,
   ),
   deleteOpens: db.prepare('DELETE FROM opens WHERE recipient_id = ?'),
