@@ -9,37 +9,30 @@ import {
   type BroadcastContact,
   findSubjectProblem,
   formatBroadcastData,
-  formatSharedData,
   toContactMessage,
 } from '#features/setup/templates/broadcast-data.ts'
 import { joinSubjectLines } from '#features/setup/templates/render.ts'
 import { prepareStatements } from '#platform/db/open.ts'
 import { AppError } from '#platform/errors.ts'
 import { formatUuid } from '#platform/ids.ts'
-import type { RenderOutcome, TemplateFault } from '#platform/template/renderer.ts'
+import type { RenderOutcome, TemplateFault, TemplateSource } from '#platform/template/renderer.ts'
 import type { broadcastRecipients } from './tables.ts'
-
-/** The sources to render, and the data that contacts share. */
-export interface PreflightInput {
-  readonly subject: string | undefined
-  readonly html: string | undefined
-  readonly text: string | undefined
-  readonly templateData: Readonly<Record<string, unknown>> | undefined
-  readonly list: { readonly name: string }
-}
 
 /** Number of contacts for which the preflight renders. */
 const PREFLIGHT_CONTACTS = 20
 
-/** Throws 422 `template_error` when all of the first contacts fail; returns a warning when some do. */
+/**
+ * Throws 422 `template_error` when all of the first contacts fail; returns a warning when some do.
+ * @param shared the data that contacts share, from `formatSharedData`
+ */
 export async function preflightBroadcast(
   app: App,
   accountId: number,
   broadcastId: number,
-  { subject, html, text, templateData, list }: PreflightInput,
+  source: TemplateSource,
+  shared: string,
 ): Promise<string | undefined> {
-  const shared = formatSharedData(templateData, list)
-  const source = joinSubjectLines({ subject, html, text })
+  const joined = joinSubjectLines(source)
   const snapshot = readFirstRecipients(app.db, broadcastId, PREFLIGHT_CONTACTS + 1)
   const recipients = snapshot.slice(0, PREFLIGHT_CONTACTS)
   const outcomes = await Promise.all(
@@ -47,7 +40,7 @@ export async function preflightBroadcast(
       app.renderer.render({
         accountId,
         urgency: 'now',
-        source,
+        source: joined,
         dataJson: formatBroadcastData({
           shared,
           contact: toBroadcastContact(recipient),

@@ -13,6 +13,7 @@ import { insertOperation } from '#features/core/operations/operations.ts'
 import { createDraft, type Draft } from '#features/sending/accept/draft.ts'
 import { findStoredResponse, type ResponseKey, storeResponse } from '#features/sending/accept/idempotency.ts'
 import { requireDiskSpace, requireQuota, requireSendable } from '#features/sending/accept/sendable.ts'
+import { refsOf, storeContent } from '#features/sending/queue/insert.ts'
 import { type ContactList, namedList } from '#features/setup/contact-store/lists.ts'
 import { toContactStatusCode } from '#features/setup/contact-store/status.ts'
 import { findStreamId, insertStream } from '#features/setup/streams/streams.ts'
@@ -122,7 +123,8 @@ export async function startBroadcast(
   requireSendingAllowed(getSendingAccount(app.config, app.db, actor.accountId))
   const draft = toBroadcastDraft(app, input)
   // Rejects sources that can never be rendered. Data missing for one contact fails for that contact only.
-  await requireValidSource(app, actor.accountId, { subject: input.subject, html: input.html, text: input.text })
+  const source = { subject: input.subject, html: input.html, text: input.text }
+  await requireValidSource(app, actor.accountId, source)
   await requireDiskSpace(app)
   await ensureStream(app, actor, draft.stream)
   const { account, sandbox, streamId } = requireSendable(app, actor, draft)
@@ -135,7 +137,8 @@ export async function startBroadcast(
       { listId: input.list.id, streamId, owner: getTenantId(app.db, actor.accountId) },
       (count) => requireQuota(app, account, sandbox ? 0 : count, () => count),
     )
-    const warning = await preflightBroadcast(app, actor.accountId, broadcastId, input)
+    const shared = formatSharedData(input.templateData, input.list)
+    const warning = await preflightBroadcast(app, actor.accountId, broadcastId, source, shared)
     return await app.commit.write((tx) =>
       commitStart(app, tx, actor, input, draft, { broadcastId, total, warning, writeRelated }),
     )
@@ -207,10 +210,7 @@ async function insertBroadcast(
   draft: Draft,
   streamId: number,
 ): Promise<number> {
-  const bodies = [draft.html, draft.text].filter((part) => part !== undefined)
-  const refs = await app.content.put(bodies, app.clock.now())
-  const htmlRef = draft.html ? (refs.shift() ?? null) : null
-  const textRef = draft.text ? (refs.shift() ?? null) : null
+  const content = await storeContent(app, draft)
   const write = (tx: Tx): number => {
     const now = app.eventTime()
     const row = sql(tx.db).insert.get(
@@ -222,9 +222,9 @@ async function insertBroadcast(
       input.template?.version ?? null,
       draft.from,
       draft.subject,
-      htmlRef,
-      textRef,
-      bodies.reduce((sum, body) => sum + body.length, 0),
+      content.htmlRef,
+      content.textRef,
+      content.sizeBytes,
       formatSharedData(input.templateData, input.list),
       Object.keys(draft.extra).length > 0 ? JSON.stringify(draft.extra) : null,
       stateCode('fixing'),
@@ -237,7 +237,7 @@ async function insertBroadcast(
     getRunningSnapshots(app).add(row.id)
     return row.id
   }
-  return dropContentOnFailure(app, { content: [htmlRef, textRef] }, () => app.commit.write(write))
+  return dropContentOnFailure(app, { content: refsOf(content) }, () => app.commit.write(write))
 }
 
 /**

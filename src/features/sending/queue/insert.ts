@@ -36,7 +36,7 @@ export interface StoredContent {
   readonly sizeBytes: number
 }
 
-export async function storeContent(app: App, email: NewEmail, options: PutOptions): Promise<StoredContent> {
+export async function storeContent(app: App, email: NewEmail, options?: PutOptions): Promise<StoredContent> {
   const bodies = [email.html, email.text].filter((part) => part !== undefined)
   const parts = [...bodies, ...email.attachments.map((a) => a.content)]
   const refs = await app.content.put(parts, app.clock.now(), options)
