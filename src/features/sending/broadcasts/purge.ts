@@ -10,7 +10,7 @@ import { begunMetric } from '#features/sending/queue/settle.ts'
 import type { Tx } from '#platform/db/commit.ts'
 import { prepareStatements } from '#platform/db/open.ts'
 import type { Millis } from '#platform/time/clock.ts'
-import { type BroadcastState, stateName } from './states.ts'
+import { stateCode } from './states.ts'
 import type { broadcasts } from './tables.ts'
 
 export type RetainedBroadcast = Readonly<
@@ -42,10 +42,8 @@ export const findRetainedBroadcast = (db: Database, id: number): RetainedBroadca
 export const hasBroadcast = (db: Database, operationId: number): boolean =>
   sql(db).ofOperation.get(operationId) !== null
 
-const ENDED_STATES: ReadonlySet<BroadcastState> = new Set<BroadcastState>(['done', 'cancelled', 'failed'])
-
 export const hasBroadcastEndedBefore = ({ state, updatedAt }: RetainedBroadcast, time: Millis): boolean =>
-  ENDED_STATES.has(stateName(state)) && updatedAt < time
+  state > stateCode('failing') && updatedAt < time
 
 /** Drops the references of a broadcast to its sources; call it after its emails have dropped theirs. */
 export function dropBroadcastContent(app: App, tx: Tx, { id, htmlRef, textRef }: RetainedBroadcast): void {

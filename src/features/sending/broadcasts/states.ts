@@ -51,9 +51,7 @@ const COLUMNS = `id, account_id AS accountId, operation_id AS operationId, newsl
   extra, state, sandbox, total, handed_over AS handedOver, left_out AS leftOut, quota_month AS quotaMonth, due_at AS dueAt, error, actor`
 
 const sql = prepareStatements((db) => ({
-  open: db.prepare<{ id: number }, [number]>(
-    `SELECT id FROM broadcasts WHERE state <= ${stateCode('failing')} AND stream_id = ? LIMIT 1`,
-  ),
+  open: db.prepare<{ id: number }, [number]>(`SELECT id FROM broadcasts WHERE ${IS_OPEN} AND stream_id = ? LIMIT 1`),
   byId: db.prepare<Broadcast, [number]>(`SELECT ${COLUMNS} FROM broadcasts WHERE id = ?`),
   byOperation: db.prepare<Broadcast, [number, number]>(
     `SELECT ${COLUMNS} FROM broadcasts WHERE operation_id = ? AND account_id = ?`,
@@ -156,7 +154,7 @@ export function advanceBroadcast(
   updateOperation(app, tx, broadcastId)
 }
 
-const OPERATION_STATUS: Readonly<Record<BroadcastState, OperationProgress['status']>> = {
+const OPERATION_STATUS = {
   fixing: 'pending',
   waiting: 'pending',
   sending: 'processing',
@@ -166,16 +164,14 @@ const OPERATION_STATUS: Readonly<Record<BroadcastState, OperationProgress['statu
   done: 'completed',
   cancelled: 'failed',
   failed: 'failed',
-}
+} as const satisfies Readonly<Record<BroadcastState, OperationProgress['status']>>
 
 /** Writes the progress of a broadcast into its operation. */
 function updateOperation(app: App, tx: Tx, broadcastId: number): void {
   const broadcast = findBroadcastById(tx.db, broadcastId)
   if (!broadcast || broadcast.operationId === null) return
-  const state = stateName(broadcast.state)
-  const status = OPERATION_STATUS[state]
   updateOperationProgress(app, tx, broadcast.operationId, {
-    ...(status && { status }),
+    status: OPERATION_STATUS[stateName(broadcast.state)],
     completed: broadcast.handedOver,
     failed: broadcast.leftOut,
     errorSummary: broadcast.error ?? formatSkippedSummary(broadcast),
