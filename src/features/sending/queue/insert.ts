@@ -129,31 +129,22 @@ export function insertEmail(
       outcome?.lastError ?? null,
       expiresIn === undefined ? null : dueAt + seconds(expiresIn),
     )
-    if (outcome) record(tx, { ...event, type: 'rejected', recipientId: Number(lastInsertRowid), data: outcome.data })
-    else lanes.add(lane)
+    if (outcome) {
+      record(tx, { ...event, type: 'rejected', recipientId: Number(lastInsertRowid), data: outcome.data })
+      continue
+    }
+    lanes.add(lane)
+    if (placement.sandbox) continue
+    countForStream(tx, { accountId: actor.accountId, streamId: placement.streamId }, 'sent', now, 1)
+    countDaily(tx, { accountId: actor.accountId, domain, at: now }, 'sent', 1)
   }
   countStatus(tx, { accountId: actor.accountId, createdAt: now, sandbox: placement.sandbox ? 1 : 0 }, status, 1)
-  if (!placement.sandbox) countSent(tx, actor.accountId, email, placement, now)
   tx.afterCommit(() => {
     const kind = placement.sandbox ? 'sandbox' : placement.broadcastId === undefined ? 'single' : 'broadcast'
     app.metrics.emailAccepted(kind, email.recipients.length)
     for (const lane of lanes) app.mailDue.emit({ lane, at: dueAt })
   })
   return { uuid, status, sandbox: placement.sandbox, createdAt: now }
-}
-
-function countSent(
-  tx: Tx,
-  accountId: number,
-  { recipients }: NewEmail,
-  { streamId, suppressions }: Placement,
-  at: Millis,
-): void {
-  for (const [index, { domain }] of recipients.entries()) {
-    if (suppressions[index] !== undefined) continue
-    countForStream(tx, { accountId, streamId }, 'sent', at, 1)
-    countDaily(tx, { accountId, domain, at }, 'sent', 1)
-  }
 }
 
 /** Returns the row id. */
