@@ -18,7 +18,7 @@ import { NOT_TRACKED, type TrackedParts } from '#features/sending/queue/email.ts
 import type { Placement } from '#features/sending/queue/insert.ts'
 import { simulatorDomain } from '#features/sending/queue/lanes.ts'
 import { requireAllowedDomain } from '#features/setup/api-keys/limits.ts'
-import { domainNotVerified, findSendingDomain } from '#features/setup/domains/sending.ts'
+import { domainNotVerified, findSendingDomain, type SendingDomain } from '#features/setup/domains/sending.ts'
 import { type StreamPriority, toPriorityName } from '#features/setup/streams/priority.ts'
 import { findStream } from '#features/setup/streams/streams.ts'
 import { suppressionOf } from '#features/setup/suppression-store/check.ts'
@@ -39,14 +39,7 @@ export function requireSendable(app: App, actor: Actor, draft: Draft, { isAccept
   const account = getSendingAccount(app.config, app.db, actor.accountId)
   requireSendingAllowed(account)
   requireAllowedDomain(actor, draft.fromDomain)
-  const domain = findSendingDomain(app.db, actor.accountId, draft.fromDomain)
-  if (!domain) {
-    throw invalid(
-      'from',
-      `The domain ${draft.fromDomain} is not registered on this account; add it with POST /v1/domains.`,
-      'domain_not_found',
-    )
-  }
+  const domain = requireRegisteredDomain(app.db, actor.accountId, 'from', draft.fromDomain)
   const isUnverified = !domain.isVerified && !domain.lapsed
   const isRejected = domain.lapsed !== undefined || (isUnverified && app.config.sendingUnverified === 'reject')
   if (isRejected && !isAccepted) throw domainNotVerified('from', domain)
@@ -69,6 +62,17 @@ export function requireSendable(app: App, actor: Actor, draft: Draft, { isAccept
     hasPool: stream.pool !== null,
     tracked: selectTracked(app.config, account, draft),
   }
+}
+
+/** Throws the 422 `domain_not_found` on `field` if the account has no such domain, verified or not. */
+export function requireRegisteredDomain(db: Database, accountId: number, field: string, domain: string): SendingDomain {
+  const found = findSendingDomain(db, accountId, domain)
+  if (found) return found
+  throw invalid(
+    field,
+    `The domain ${domain} is not registered on this account; add it with POST /v1/domains.`,
+    'domain_not_found',
+  )
 }
 
 /** By default, mail that is sent in masses does not delay the other mail of its account. */

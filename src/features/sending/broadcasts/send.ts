@@ -8,8 +8,8 @@ import type { Actor, App } from '#features/core/app/app.ts'
 import { createTemplateFinder, requireTemplate, waitUntilDurable } from '#features/sending/accept/accept.ts'
 import { requireHeaderSafe } from '#features/sending/accept/attachments.ts'
 import { createResponseKey, findStoredResponse } from '#features/sending/accept/idempotency.ts'
+import { requireRegisteredDomain } from '#features/sending/accept/sendable.ts'
 import { getList } from '#features/setup/contact-store/lists.ts'
-import { findSendingDomain } from '#features/setup/domains/sending.ts'
 import type { Template } from '#features/setup/templates/templates.ts'
 import { invalid } from '#platform/errors.ts'
 import { mapFromPhp } from '#platform/http/schemas.ts'
@@ -21,13 +21,7 @@ import { startBroadcast } from './start.ts'
 export function requireRegisteredSender(db: Database, accountId: number, fromAddress: string): string {
   const parsed = parseMailbox(fromAddress)
   if (parsed.kind === 'invalid') throw invalid('from_address', `from_address: ${parsed.reason}`, 'invalid_address')
-  if (!findSendingDomain(db, accountId, parsed.domain)) {
-    throw invalid(
-      'from_address',
-      `The domain ${parsed.domain} is not registered on this account; add it with POST /v1/domains.`,
-      'domain_not_found',
-    )
-  }
+  requireRegisteredDomain(db, accountId, 'from_address', parsed.domain)
   return formatMailbox(parsed)
 }
 
