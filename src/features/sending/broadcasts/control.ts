@@ -95,10 +95,7 @@ function transition(app: App, tx: Tx, broadcast: Broadcast, verb: ControlVerb, o
   const to = isDue ? 'sending' : TRANSITIONS[verb].to
   if (!from.includes(state))
     throw conflict('broadcast_over', `The broadcast is ${state}, so it can no longer be ${done}.`)
-  const error = STATE_REASONS[verb]
-  if (
-    !transitionBroadcast(app, tx, broadcast, { from: state, to, ...(error !== undefined && { error }) }, onTransition)
-  )
+  if (!transitionBroadcast(app, tx, broadcast, { from: state, to, error: STATE_REASONS[verb] }, onTransition))
     throw new Error(`broadcast ${broadcast.id} is not ${state}`)
   const lanes = verb === 'resume' ? releaseHeld(tx, broadcast.operationId ?? 0, app.clock.now()) : []
   tx.afterCommit(() => {

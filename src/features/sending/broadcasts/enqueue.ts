@@ -343,12 +343,7 @@ function enqueueRecipients(
     operationId: broadcast.operationId,
     broadcastId: broadcast.id,
   }
-  const content = {
-    htmlRef: broadcast.htmlRef,
-    textRef: broadcast.textRef,
-    attachments: [],
-    sizeBytes: broadcast.sizeBytes,
-  }
+  const content = { ...broadcast, attachments: [] }
   // A deleted list still has contacts until they are deleted in batches, but none of them may get its mail.
   const doesListExist = namedList(tx.db, accountId, listId)?.isDeleted === false
   let leftOut = 0
@@ -364,14 +359,8 @@ function enqueueRecipients(
       continue
     }
     const draft = toRecipientDraft(shared, row, subjects[index] ?? broadcast.subject)
-    insertEmail(
-      app,
-      tx,
-      actor,
-      draft,
-      content,
-      isSimulated(app, row.email) ? toSimulated(tx, accountId, placement) : placement,
-    )
+    const placed = isSimulated(app, row.email) ? toSimulated(tx, accountId, placement) : placement
+    insertEmail(app, tx, actor, draft, content, placed)
   }
   advanceBroadcast(app, tx, broadcast.id, { handedOver: rows.length - leftOut, leftOut })
 }

@@ -30,7 +30,7 @@ import { KiB, MiB } from '#platform/units.ts'
 import { removeSnapshotRows } from './erase.ts'
 import { BROADCAST_STREAM, type BroadcastStarted } from './model.ts'
 import { preflightBroadcast } from './preflight.ts'
-import { type BroadcastState, IS_OPEN, stateCode, toOperationMetadata } from './states.ts'
+import { type BroadcastState, IS_OPEN, OPERATION_STATUS, stateCode, toOperationMetadata } from './states.ts'
 
 /** What a broadcast is made from. Subject and bodies are always templates. */
 export interface BroadcastInput {
@@ -297,7 +297,7 @@ function commitStart(
   const contact_list_id = formatUuid(input.list.uuid)
   const operation = insertOperation(app, tx, actor, {
     type: input.type,
-    status: state === 'done' ? 'completed' : state === 'waiting' ? 'pending' : 'processing',
+    status: OPERATION_STATUS[state],
     total,
     metadata: {
       contact_list_id,
@@ -319,16 +319,10 @@ function commitStart(
   )
   if (updated.changes !== 1) throw new Error(`broadcast ${broadcastId} has no running snapshot`)
   // For newsletters, `writeRelated` writes the audit entry.
-  if (input.type === 'broadcast')
-    auditChange(
-      app,
-      tx,
-      actor,
-      'broadcast.created',
-      operation.uuid,
-      { contact_list_id, total_recipients: total },
-      'operation',
-    )
+  if (input.type === 'broadcast') {
+    const metadata = { contact_list_id, total_recipients: total }
+    auditChange(app, tx, actor, 'broadcast.created', operation.uuid, metadata, 'operation')
+  }
   writeRelated(tx, { id: operation.id, uuid: operation.uuid, total, state, scheduledAt: draft.scheduledAt })
   const response = {
     operation_id: operation.uuid,

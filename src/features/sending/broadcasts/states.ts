@@ -120,7 +120,7 @@ export function transitionBroadcast(
   app: App,
   tx: Tx,
   broadcast: Broadcast,
-  transition: { readonly from: BroadcastState; readonly to: BroadcastState; readonly error?: string },
+  transition: { readonly from: BroadcastState; readonly to: BroadcastState; readonly error?: string | undefined },
   onTransition: OnTransition,
 ): boolean {
   const now = app.eventTime()
@@ -154,7 +154,8 @@ export function advanceBroadcast(
   updateOperation(app, tx, broadcastId)
 }
 
-const OPERATION_STATUS = {
+/** The status of the operation of a broadcast in each state. */
+export const OPERATION_STATUS = {
   fixing: 'pending',
   waiting: 'pending',
   sending: 'processing',
