@@ -9,6 +9,7 @@
  * of an address.
  */
 import { createHmac, timingSafeEqual } from 'node:crypto'
+import { Secret } from 'otpauth'
 
 export type VerpPrefix = 'b-' | 'u-'
 
@@ -19,9 +20,8 @@ const PAYLOAD_OCTETS = TAG_OCTETS + ID_OCTETS
 const RECIPIENT_ID_LIMIT = 2 ** (8 * ID_OCTETS)
 const MAC_OCTETS = 13
 const TOKEN_LENGTH = ((PAYLOAD_OCTETS + MAC_OCTETS) * 8) / 5
-/** RFC 4648 §6, lower-cased. */
-const ALPHABET = 'abcdefghijklmnopqrstuvwxyz234567'
-const TOKEN = new RegExp(`^[${ALPHABET}]{${TOKEN_LENGTH}}$`)
+/** RFC 4648 §6, lower-cased. 20 octets are exactly 32 characters, so padding never occurs. */
+const TOKEN = new RegExp(`^[a-z2-7]{${TOKEN_LENGTH}}$`)
 
 /** The recipient that an address of this form names. */
 export interface VerpRecipient {
@@ -50,7 +50,7 @@ export function encodeVerp({ recipientId, tag }: VerpRecipient, key: Uint8Array,
   token.writeUInt16BE(tag, 0)
   token.writeUIntBE(recipientId, TAG_OCTETS, ID_OCTETS)
   token.set(computeMac(token.subarray(0, PAYLOAD_OCTETS), key), PAYLOAD_OCTETS)
-  return prefix + encodeBase32(token)
+  return prefix + new Secret({ buffer: new Uint8Array(token).buffer }).base32.toLowerCase()
 }
 
 /**
@@ -65,7 +65,7 @@ export function decodeVerp(
 ): VerpRecipient | undefined {
   const text = localPart.length === prefix.length + TOKEN_LENGTH ? localPart.toLowerCase() : ''
   if (!text.startsWith(prefix) || !TOKEN.test(text.slice(prefix.length))) return undefined
-  const token = decodeBase32(text.slice(prefix.length))
+  const token = Buffer.from(Secret.fromBase32(text.slice(prefix.length)).bytes)
   const name = token.subarray(0, PAYLOAD_OCTETS)
   const mac = token.subarray(PAYLOAD_OCTETS)
   const isOurs = (keys instanceof Uint8Array ? [keys] : keys).some((key) => timingSafeEqual(mac, computeMac(name, key)))
@@ -75,37 +75,3 @@ export function decodeVerp(
 
 const computeMac = (name: Uint8Array, key: Uint8Array): Uint8Array =>
   createHmac('sha256', key).update(name).digest().subarray(0, MAC_OCTETS)
-
-/** 20 octets are exactly 32 characters, so padding never occurs. */
-function encodeBase32(bytes: Uint8Array): string {
-  let text = ''
-  let bits = 0
-  let bitCount = 0
-  for (const byte of bytes) {
-    bits = (bits << 8) | byte
-    bitCount += 8
-    while (bitCount >= 5) {
-      bitCount -= 5
-      text += ALPHABET[(bits >>> bitCount) & 31]
-    }
-    bits &= (1 << bitCount) - 1
-  }
-  return text
-}
-
-function decodeBase32(text: string): Buffer {
-  const bytes = Buffer.alloc((text.length * 5) / 8)
-  let bits = 0
-  let bitCount = 0
-  let position = 0
-  for (const character of text) {
-    bits = (bits << 5) | ALPHABET.indexOf(character)
-    bitCount += 5
-    if (bitCount >= 8) {
-      bitCount -= 8
-      bytes[position++] = (bits >>> bitCount) & 255
-      bits &= (1 << bitCount) - 1
-    }
-  }
-  return bytes
-}
