@@ -128,15 +128,9 @@ function parseFields(header: Buffer): HeaderField[] {
  * §5.4.2.
  */
 function selectFields(fields: readonly HeaderField[]): HeaderField[] {
-  const byName = new Map<string, HeaderField[]>()
-  for (const field of fields) {
-    if (!SIGNED_HEADER_NAMES.includes(field.key)) continue
-    const instances = byName.get(field.key)
-    if (instances === undefined) byName.set(field.key, [field])
-    else instances.unshift(field)
-  }
+  const byName = Map.groupBy(fields, ({ key }) => key)
   if (!byName.has('from')) throw new Error('a message without From cannot be signed')
-  return SIGNED_HEADER_NAMES.flatMap((name) => byName.get(name) ?? [])
+  return SIGNED_HEADER_NAMES.flatMap((name) => byName.get(name)?.toReversed() ?? [])
 }
 
 /** Returns a field in relaxed form (RFC 6376 §3.4.2), without a CRLF. White space is SP and HTAB only. */
