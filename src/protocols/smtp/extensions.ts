@@ -1,5 +1,5 @@
 /** @module Parses the reply to EHLO (RFC 5321 §4.1.1.1) into the extensions that the client can use. */
-import type { SmtpReply } from './replies.ts'
+import { makeReply, type SmtpReply } from './replies.ts'
 
 export interface SmtpExtensions {
   /** The size of the largest message that the server accepts (RFC 1870); absent when the server states no limit. */
@@ -18,17 +18,6 @@ export interface SmtpExtensions {
   readonly enhancedStatusCodes: boolean
   /** SASL mechanisms in upper case (RFC 4954), in the server's order. */
   readonly auth: readonly string[]
-}
-
-/** The extensions of a server that knows only HELO: none. */
-export const NO_EXTENSIONS: SmtpExtensions = {
-  size: false,
-  pipelining: false,
-  eightBitMime: false,
-  smtpUtf8: false,
-  startTls: false,
-  enhancedStatusCodes: false,
-  auth: [],
 }
 
 /**
@@ -59,3 +48,6 @@ export function parseExtensions(ehlo: SmtpReply): SmtpExtensions {
     auth: [...new Set(offered.get('AUTH') ?? [])],
   }
 }
+
+/** The extensions of a server that knows only HELO: none. */
+export const NO_EXTENSIONS: SmtpExtensions = parseExtensions(makeReply(250, []))
