@@ -61,8 +61,11 @@ export interface Resolver extends Disposable {
   close(): void
 }
 
-/** A resolver that knows which answers DNSSEC protects, if it was created with `trustsAuthenticity`. */
-export interface DnssecResolver extends Resolver {
+/**
+ * A resolver that knows which answers DNSSEC protects, if it was created with `trustsAuthenticity`, and can tell whether
+ * its own servers or the name caused a failure.
+ */
+export interface DnsClient extends Resolver {
   /** Returns the certificate associations of a server (RFC 6698 §3), such as at `_25._tcp.mx.example.com`. */
   tlsa(name: string): Promise<Answer<TlsaRecord>>
   /**
@@ -70,10 +73,6 @@ export interface DnssecResolver extends Resolver {
    * for a name whose signatures are wrong on purpose. Does not use the cache.
    */
   isValidating(): Promise<boolean>
-}
-
-/** A resolver that can tell whether its own servers or the name caused a failure. */
-export interface DnsClient extends DnssecResolver {
   /**
    * Whether the servers respond at all now. Asks for the root, which every server knows, and does not use the cache.
    * REFUSED counts as a response, SERVFAIL does not.
