@@ -3,7 +3,7 @@
  * buffer per line and reads each octet four times. Accepts only messages from `prepareMessage`, because these have
  * CRLF line ends.
  */
-import { type BodyHasher, DkimVerifier } from 'mailauth/lib/dkim/dkim-verifier'
+import { DkimVerifier } from 'mailauth/lib/dkim/dkim-verifier'
 import { CanonicalBody } from '../dkim/body-hash.ts'
 
 /**
@@ -34,10 +34,9 @@ export class SignatureVerifier extends DkimVerifier {
 
   protected override addBodyHash(canonicalisation: string, algorithm: string, length: number | ''): string {
     const key = `${canonicalisation}:${algorithm}:${length}`
-    if (!this.bodyHashes.has(key)) {
-      const hasher: BodyHasher = this.#getBody(canonicalisation).addHash(algorithm, length === '' ? undefined : length)
-      this.bodyHashes.set(key, hasher)
-    }
+    this.bodyHashes.getOrInsertComputed(key, () =>
+      this.#getBody(canonicalisation).addHash(algorithm, length === '' ? undefined : length),
+    )
     return key
   }
 
@@ -51,11 +50,9 @@ export class SignatureVerifier extends DkimVerifier {
   }
 
   #getBody(canonicalisation: string): CanonicalBody {
-    let body = this.#bodies.get(canonicalisation)
-    if (!body) {
-      body = new CanonicalBody(canonicalisation === 'relaxed' ? 'relaxed' : 'simple')
-      this.#bodies.set(canonicalisation, body)
-    }
-    return body
+    return this.#bodies.getOrInsertComputed(
+      canonicalisation,
+      () => new CanonicalBody(canonicalisation === 'relaxed' ? 'relaxed' : 'simple'),
+    )
   }
 }

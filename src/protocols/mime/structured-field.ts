@@ -40,10 +40,7 @@ export function parseStructuredField(field: string): StructuredField {
       plain.set(key, { octets, charset: undefined })
       continue
     }
-    const segments = extended.get(base)
-    const segment = { number: Number(number ?? 0), octets, isPercentEncoded }
-    if (segments) segments.push(segment)
-    else extended.set(base, [segment])
+    extended.getOrInsert(base, []).push({ number: Number(number ?? 0), octets, isPercentEncoded })
   }
   // Replaces the plain form of a parameter, which RFC 6266 §4.3 intends for readers that do not support the extended
   // form.

@@ -64,11 +64,13 @@ export class LongPolls {
   }
 
   #getQueue(mailboxId: number): MailboxQueue {
-    const found = this.#queues.get(mailboxId)
-    if (found) return found
-    const queue: MailboxQueue = { mailboxId, waiters: new Set(), serving: undefined, isStale: false, timer: undefined }
-    this.#queues.set(mailboxId, queue)
-    return queue
+    return this.#queues.getOrInsertComputed(mailboxId, () => ({
+      mailboxId,
+      waiters: new Set(),
+      serving: undefined,
+      isStale: false,
+      timer: undefined,
+    }))
   }
 
   /** Removes a request from its queue, for a lease or an error that follows. */

@@ -257,12 +257,12 @@ export class InboundProcessor {
   }
 
   #progressOf(id: number): Progress {
-    let progress = this.#progress.get(id)
-    if (!progress) {
-      progress = { counted: undefined, failures: 0, faults: 0, retry: undefined }
-      this.#progress.set(id, progress)
-    }
-    return progress
+    return this.#progress.getOrInsertComputed(id, () => ({
+      counted: undefined,
+      failures: 0,
+      faults: 0,
+      retry: undefined,
+    }))
   }
 
   #begin(queued: queue.QueuedMessage): void {
