@@ -15,6 +15,7 @@ import { startWorker } from '#platform/process/workers.ts'
 import { type Config, ConfigError } from '#platform/settings/config.ts'
 import { type Clock, type Timer, yieldToEventLoop } from '#platform/time/clock.ts'
 import { KiB, seconds } from '#platform/units.ts'
+import { REPLIES } from './commands.ts'
 import * as protocol from './protocol.ts'
 import { type CertificateConfig, openCertificate } from './tls-certificate.ts'
 
@@ -78,9 +79,6 @@ const CHECK_INTERVAL_MS = seconds(10)
 const MAX_SILENT_CHECKS = 3
 const STOP_TIMEOUT_MS = seconds(1)
 
-/** For a full disk, and a locked or read-only database. */
-const outOfSpace: Rejection = { code: 452, text: '4.3.1 Insufficient system storage; try again later' }
-const localError: Rejection = { code: 451, text: '4.3.0 Local error in processing; try again later' }
 const stopping: Rejection = { code: 451, text: '4.3.2 Service shutting down; try again later' }
 
 /**
@@ -308,7 +306,9 @@ class InboundListener implements Listener {
     const handlers = this.#handlers
     try {
       if (question.type === 'decide' && 'decide' in handlers)
-        return (await this.#options.isDiskLow?.()) ? outOfSpace : handlers.decide(question.address, question.sourceIp)
+        return (await this.#options.isDiskLow?.())
+          ? REPLIES.noSpace
+          : handlers.decide(question.address, question.sourceIp)
       if (question.type === 'logIn' && 'logIn' in handlers)
         return await handlers.logIn(question.credentials, question.sourceIp)
       if (question.type === 'receive' && 'receive' in handlers)
@@ -318,7 +318,7 @@ class InboundListener implements Listener {
     } catch (error) {
       this.#log.warn({ err: error }, question.type === 'logIn' ? 'login failed' : 'recipient decision failed')
     }
-    return localError
+    return REPLIES.notStored
   }
 
   /** Has a complete message stored, and then deletes its file; the answer null: it is on disk. Never rejects. */
@@ -333,7 +333,8 @@ class InboundListener implements Listener {
       return await store()
     } catch (error) {
       this.#log.warn({ err: error }, 'message not stored; its sender will retry')
-      return isStorageFailure(error) ? outOfSpace : localError
+      // A full disk, and a locked or read-only database.
+      return isStorageFailure(error) ? REPLIES.noSpace : REPLIES.notStored
     } finally {
       // If the content store adopted the file, it has moved it, and there is nothing to delete.
       if (path !== undefined) {
