@@ -107,7 +107,7 @@ export interface ListenerSettings {
   readonly isSubmission: boolean
   readonly hostname: string
   readonly spoolFolder: string
-  /** Free disk space that the files must not use. */
+  /** Free disk space that the files must not use; 0: not checked. */
   readonly minFreeBytes: number
   /** Prefix of file names, so that two Workers of a process never write the same file. */
   readonly filePrefix: string

@@ -219,20 +219,9 @@ export class InboundServer {
 
   #createSharedHost(): SharedSessionHost {
     const { settings, clock, decide, receive, onWarning } = this.#options
-    const { limits } = settings
     return {
-      hostname: settings.hostname,
-      maxMessageBytes: settings.maxMessageBytes,
-      maxRecipients: settings.maxRecipients,
-      limits,
-      spool: new Spool({
-        folder: settings.spoolFolder,
-        filePrefix: settings.filePrefix,
-        inlineBytes: limits.inlineBytes,
-        bufferBytes: limits.bufferBytes,
-        spoolBytes: limits.spoolBytes,
-        minFreeBytes: settings.minFreeBytes,
-      }),
+      settings,
+      spool: new Spool(settings),
       clock,
       secureContext: () => this.#secureContext,
       isDraining: () => this.#isDraining,

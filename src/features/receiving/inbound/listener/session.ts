@@ -17,7 +17,7 @@ import { type Clock, systemClock, type Timer, yieldToEventLoop } from '#platform
 import { KiB, seconds } from '#platform/units.ts'
 import * as commands from './commands.ts'
 import { ArrivingMessage, CommandInput, DataDecoder } from './input.ts'
-import type { Credentials, ListenerLimits, SubmissionHandlers } from './protocol.ts'
+import type { Credentials, ListenerSettings, SubmissionHandlers } from './protocol.ts'
 import type { Spool } from './spool.ts'
 import { describeTls, upgradeToTls } from './tls.ts'
 
@@ -25,10 +25,7 @@ export interface SessionHost {
   readonly isTlsImplicit: boolean
   /** Set for a submission server, which then calls neither `decide` nor `receive` nor `checkRates`. */
   readonly submission: SubmissionHandlers | undefined
-  readonly hostname: string
-  readonly maxMessageBytes: number
-  readonly maxRecipients: number
-  readonly limits: ListenerLimits
+  readonly settings: ListenerSettings
   readonly spool: Spool
   readonly clock: Clock
   /** The client's network: the largest that one customer may have. */
@@ -135,7 +132,7 @@ export class InboundSession {
     this.#address = (socket.remoteAddress ?? '').replace(/^::ffff:/i, '').toLowerCase()
     this.#openedAtMs = host.clock.monotonicMs()
     this.#progressAtMs = this.#openedAtMs
-    this.#input = new CommandInput(host.limits.commandLineBytes)
+    this.#input = new CommandInput(host.settings.limits.commandLineBytes)
     // Otherwise the reply to a pipelined command waits for the TCP acknowledgement of the previous reply.
     socket.setNoDelay(true)
     if (host.isTlsImplicit) {
@@ -148,7 +145,7 @@ export class InboundSession {
       return
     }
     // The system clock even in a test with its own clock, because clients that send early do so in real time.
-    this.#timer = systemClock.after(host.limits.greetingDelayMs, () => this.#greet())
+    this.#timer = systemClock.after(host.settings.limits.greetingDelayMs, () => this.#greet())
   }
 
   get socket(): Socket | TLSSocket {
@@ -170,7 +167,7 @@ export class InboundSession {
 
   sweep(nowMs: number): void {
     if (this.#isEnded() || this.#isProcessing()) return
-    const { limits } = this.#host
+    const { limits } = this.#host.settings
     const idleMs = this.#login ? limits.loggedInIdleMs : limits.idleMs
     if (this.#message) {
       const { startedAtMs, lastOctetsAtMs, receivedBytes } = this.#message
@@ -226,7 +223,7 @@ export class InboundSession {
   }
 
   #maxPipelinedBytes(): number {
-    const { limits } = this.#host
+    const { limits } = this.#host.settings
     return this.#login ? limits.pipelinedChunkBytes : limits.pipelinedBytes
   }
 
@@ -279,7 +276,7 @@ export class InboundSession {
     }
     socket.end()
     socket.resume()
-    const delayMs = Math.min(this.#host.limits.idleMs, CLOSE_TIMEOUT_MS)
+    const delayMs = Math.min(this.#host.settings.limits.idleMs, CLOSE_TIMEOUT_MS)
     this.#timer = this.#host.clock.after(delayMs, () => socket.destroy())
   }
 
@@ -293,7 +290,7 @@ export class InboundSession {
   #greet(): void {
     if (this.#state !== 'opening') return
     this.#state = 'ready'
-    this.#send(220, [`${this.#host.hostname} ESMTP`])
+    this.#send(220, [`${this.#host.settings.hostname} ESMTP`])
     this.#runCommands()
   }
 
@@ -358,7 +355,7 @@ export class InboundSession {
 
   /** The reply that ends the session in place of the command; undefined: the command runs. Counts the command. */
   #findEndReply(command: string, line: string): commands.Reply | undefined {
-    const { limits, hostname } = this.#host
+    const { limits, hostname } = this.#host.settings
     this.#commands++
     if (this.#host.isDraining()) return commands.REPLIES.stopping
     if (this.#commands > limits.commands) return commands.REPLIES.tooManyCommands
@@ -407,7 +404,8 @@ export class InboundSession {
   #onHelo(command: 'EHLO' | 'HELO', line: string): commands.Reply | undefined {
     const name = commands.parseHelo(command, line)
     if (typeof name !== 'string') return name
-    const { hostname, maxMessageBytes, submission } = this.#host
+    const { settings, submission } = this.#host
+    const { hostname, maxMessageBytes } = settings
     this.#helo = name
     this.#reset()
     if (command === 'HELO') return { code: 250, text: hostname }
@@ -469,15 +467,15 @@ export class InboundSession {
     } else if (rejection.code === 421) this.end(rejection)
     else {
       this.#reply(rejection)
-      if (++this.#failedLogins >= this.#host.limits.failedLogins) this.end(commands.REPLIES.tooManyLogins)
+      if (++this.#failedLogins >= this.#host.settings.limits.failedLogins) this.end(commands.REPLIES.tooManyLogins)
     }
   }
 
   #onMail(line: string): commands.Reply | undefined {
-    const { submission, maxMessageBytes } = this.#host
+    const { submission, settings } = this.#host
     if (submission && !this.#login) return this.#tls === null ? commands.REPLIES.needsTls : commands.REPLIES.needsLogin
     // The reverse-path of a submitted message has no effect, so it may be a local name.
-    const mail = commands.parseMail(submission ? line.replace(/<[^<>@]+>/, '<>') : line, maxMessageBytes)
+    const mail = commands.parseMail(submission ? line.replace(/<[^<>@]+>/, '<>') : line, settings.maxMessageBytes)
     if ('code' in mail) return mail
     if (this.#envelope) return commands.REPLIES.nestedMail
     const rejection = submission ? undefined : this.#host.checkRates(this.#address)
@@ -487,7 +485,7 @@ export class InboundSession {
   }
 
   #onRcpt(line: string): commands.Reply | undefined {
-    const { submission, maxRecipients } = this.#host
+    const { submission, settings } = this.#host
     const parse = submission ? commands.parseSubmittedRcpt : commands.parseRcpt
     const address = parse(line, this.#envelope?.hasSmtpUtf8 === true)
     if (typeof address !== 'string') {
@@ -498,7 +496,8 @@ export class InboundSession {
     const key = address.toLowerCase()
     if (!this.#envelope) return commands.REPLIES.needsMail
     if (this.#message) return commands.REPLIES.chunksBegun
-    if (this.#recipients.size >= maxRecipients && !this.#recipients.has(key)) return commands.REPLIES.tooManyRecipients
+    if (this.#recipients.size >= settings.maxRecipients && !this.#recipients.has(key))
+      return commands.REPLIES.tooManyRecipients
     if (submission) {
       this.#recipients.set(key, { kind: 'any', address })
       return commands.REPLIES.recipientAccepted
@@ -532,7 +531,7 @@ export class InboundSession {
   #startTls(): void {
     this.#state = 'handshake'
     // RFC 3207 §4.2: clear text after the command is discarded.
-    this.#input = new CommandInput(this.#host.limits.commandLineBytes)
+    this.#input = new CommandInput(this.#host.settings.limits.commandLineBytes)
     this.#isPaused = false
     this.#socket = upgradeToTls(this.#socket, this.#host.secureContext(), {
       onSecure: (socket) => this.#onSecure(socket),
@@ -574,7 +573,8 @@ export class InboundSession {
   }
 
   #createMessage(decoder: DataDecoder): ArrivingMessage {
-    const { spool, network, maxMessageBytes, clock } = this.#host
+    const { spool, network, settings, clock } = this.#host
+    const { maxMessageBytes } = settings
     const limits = { maxBytes: maxMessageBytes, maxReadBytes: maxMessageBytes * FLOOD_FACTOR }
     return new ArrivingMessage(spool.createEntry(network), limits, clock.monotonicMs(), decoder)
   }
@@ -582,7 +582,7 @@ export class InboundSession {
   /** RFC 3030: the octets of the chunk follow immediately, even when it is rejected. */
   #onBdat(line: string): commands.Reply | undefined {
     const chunk = commands.parseBdat(line)
-    if ('code' in chunk || chunk.sizeBytes > this.#host.maxMessageBytes * FLOOD_FACTOR) {
+    if ('code' in chunk || chunk.sizeBytes > this.#host.settings.maxMessageBytes * FLOOD_FACTOR) {
       // After a syntax error it is unknown how many octets follow.
       this.end('code' in chunk ? chunk : commands.REPLIES.farTooLarge)
       return undefined
@@ -655,7 +655,7 @@ export class InboundSession {
   async #store(message: ArrivingMessage): Promise<commands.Reply> {
     const { spoolEntry } = message
     try {
-      if (message.isTooLarge) return commands.createTooLargeReply(this.#host.maxMessageBytes)
+      if (message.isTooLarge) return commands.createTooLargeReply(this.#host.settings.maxMessageBytes)
       return await this.#passOn({
         mailFrom: this.#envelope?.mailFrom ?? '',
         sourceIp: this.#address,

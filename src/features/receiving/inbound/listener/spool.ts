@@ -9,19 +9,7 @@ import type { CompleteMessage } from '#features/receiving/received/message.ts'
 import { type BlobFile, createBlobFile } from '#platform/content/blob-file.ts'
 import { Counts } from '#platform/queue/counts.ts'
 import { KiB, MiB } from '#platform/units.ts'
-
-export interface SpoolOptions {
-  readonly folder: string
-  readonly filePrefix: string
-  /** Up to this size a message is passed in memory. */
-  readonly inlineBytes: number
-  /** Memory for the messages of all sessions. */
-  readonly bufferBytes: number
-  /** Total size of the messages in files. */
-  readonly spoolBytes: number
-  /** Free disk space that the files must not use; 0: not checked. */
-  readonly minFreeBytes: number
-}
+import type { ListenerSettings } from './protocol.ts'
 
 /**
  * Fraction of the free space for files that one network may use: a quarter of the whole if it is the only one, less the
@@ -34,15 +22,15 @@ const FILE_BLOCK_BYTES = 32 * KiB
 const DISK_CHECK_BYTES = MiB
 
 export class Spool {
-  readonly #options: SpoolOptions
+  readonly #settings: ListenerSettings
   bufferedBytes = 0
   /** Octets in files, by network. */
   readonly fileBytes = new Counts<string>()
   #uncheckedBytes = DISK_CHECK_BYTES
   #files = 0
 
-  constructor(options: SpoolOptions) {
-    this.#options = options
+  constructor(settings: ListenerSettings) {
+    this.#settings = settings
   }
 
   createEntry(network: string): SpoolEntry {
@@ -51,12 +39,13 @@ export class Spool {
 
   /** Whether a message of this size, with so many octets not buffered yet, may stay in memory. */
   fitsMemory(sizeBytes: number, newBytes: number): boolean {
-    const { inlineBytes, bufferBytes } = this.#options
+    const { inlineBytes, bufferBytes } = this.#settings.limits
     return sizeBytes <= inlineBytes && this.bufferedBytes + newBytes <= bufferBytes
   }
 
   nextPath(): string {
-    return join(this.#options.folder, `${this.#options.filePrefix}-${++this.#files}.zst`)
+    const { spoolFolder, filePrefix } = this.#settings
+    return join(spoolFolder, `${filePrefix}-${++this.#files}.zst`)
   }
 
   /**
@@ -65,13 +54,13 @@ export class Spool {
    * before the disk filled.
    */
   takeFileSpace(network: string, bytes: number): void {
-    const { folder, minFreeBytes, spoolBytes } = this.#options
-    const freeBytes = spoolBytes - this.fileBytes.total - bytes
+    const { spoolFolder, minFreeBytes, limits } = this.#settings
+    const freeBytes = limits.spoolBytes - this.fileBytes.total - bytes
     if (this.fileBytes.of(network) + bytes > freeBytes * MAX_FRACTION_PER_NETWORK)
       throw createNoSpaceError('the spool is full')
     this.#uncheckedBytes += bytes
     if (minFreeBytes > 0 && this.#uncheckedBytes >= DISK_CHECK_BYTES) {
-      const { bavail, bsize } = statfsSync(folder)
+      const { bavail, bsize } = statfsSync(spoolFolder)
       if (bavail * bsize < minFreeBytes) throw createNoSpaceError('free disk space is below the reserve')
       this.#uncheckedBytes = 0
     }
