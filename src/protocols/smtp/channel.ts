@@ -77,7 +77,7 @@ export class SmtpChannel {
     this.#options = options
     this.#raw = socket
     this.#socket = socket
-    this.#parser = this.#newParser()
+    this.#parser = new ReplyParser(this.#onReply)
     // The socket below a TLS session also emits errors, which are ignored: only the session's own error counts.
     socket.on('error', ignore)
     this.#listenTo(socket)
@@ -159,7 +159,7 @@ export class SmtpChannel {
     if (this.#parser.isPartial) this.fail({ kind: 'protocol', message: 'The server sent plaintext data before TLS' })
     if (this.#failure) return this.#failure
     this.#stopListeningTo(this.#raw)
-    this.#parser = this.#newParser()
+    this.#parser = new ReplyParser(this.#onReply)
     this.#isSecuring = true
     const host = options.host.replace(/\.$/, '')
     let socket: TLSSocket
@@ -174,8 +174,7 @@ export class SmtpChannel {
       })
     } catch (error) {
       // OpenSSL parses `ca` here, and throws if it is invalid.
-      this.fail(toSmtpFailure(error, true))
-      return toSmtpFailure(error, true)
+      return this.fail(toSmtpFailure(error, true))
     }
     this.#socket = socket
     this.#listenTo(socket)
@@ -199,15 +198,15 @@ export class SmtpChannel {
     const mismatch = isOld
       ? { code: TLS_FAILURE_CODES.oldVersion, message: 'The TLS version is older than 1.2' }
       : tlsa && findTlsaMismatch(readChain(socket), tlsa, host, this.#options.clock.now())
-    if (!mismatch) return undefined
-    const failure: SmtpFailure = { kind: 'tls', ...mismatch }
-    this.fail(failure)
-    return failure
+    return mismatch && this.fail({ kind: 'tls', ...mismatch })
   }
 
-  /** Ends the connection. All waiting calls end with this failure, or with an earlier one if there was one. */
-  fail(failure: SmtpFailure): void {
-    if (this.#failure) return
+  /**
+   * Ends the connection. All waiting calls end with this failure, or with an earlier one if there was one.
+   * @returns this failure
+   */
+  fail(failure: SmtpFailure): SmtpFailure {
+    if (this.#failure) return failure
     this.#failure = failure
     this.#stopTimer()
     this.#socket.destroy()
@@ -219,26 +218,15 @@ export class SmtpChannel {
     onAnswer?.(failure)
     onFlushed?.(false)
     this.#onHandshakeFailed?.(failure)
-  }
-
-  #newParser(): ReplyParser {
-    return new ReplyParser(this.#onReply)
+    return failure
   }
 
   #listenTo(socket: Socket): void {
-    socket.on('data', this.#onData)
-    socket.on('drain', this.#onDrain)
-    socket.on('end', this.#onEnd)
-    socket.on('close', this.#onEnd)
-    socket.on('error', this.#onError)
+    for (const [event, listener] of Object.entries(this.#listeners)) socket.on(event, listener)
   }
 
   #stopListeningTo(socket: Socket): void {
-    socket.off('data', this.#onData)
-    socket.off('drain', this.#onDrain)
-    socket.off('end', this.#onEnd)
-    socket.off('close', this.#onEnd)
-    socket.off('error', this.#onError)
+    for (const [event, listener] of Object.entries(this.#listeners)) socket.off(event, listener)
   }
 
   readonly #onData = (chunk: Buffer): void => {
@@ -268,8 +256,6 @@ export class SmtpChannel {
     this.#resolveFlush(false)
   }
 
-  readonly #onDrain = (): void => this.#resolveFlush(true)
-
   #resolveFlush(flushed: boolean): void {
     const onFlushed = this.#onFlushed
     if (!onFlushed) return
@@ -278,9 +264,16 @@ export class SmtpChannel {
     onFlushed(flushed)
   }
 
-  readonly #onEnd = (): void => this.fail({ kind: 'closed', message: 'The server closed the connection' })
+  readonly #onEnd = () => this.fail({ kind: 'closed', message: 'The server closed the connection' })
 
-  readonly #onError = (error: unknown): void => this.fail(toSmtpFailure(error, this.#isSecuring))
+  /** Of the socket, by event. */
+  readonly #listeners = {
+    data: this.#onData,
+    drain: () => this.#resolveFlush(true),
+    end: this.#onEnd,
+    close: this.#onEnd,
+    error: (error: unknown) => this.fail(toSmtpFailure(error, this.#isSecuring)),
+  }
 
   #startTimer(timeoutMs: number, what: string): void {
     this.#timer = this.#options.clock.after(timeoutMs, () => {

@@ -267,9 +267,7 @@ export class SmtpClient {
   }
 
   #failProtocol(message: string): SmtpFailure {
-    const failure: SmtpFailure = { kind: 'protocol', message }
-    this.#channel.fail(failure)
-    return failure
+    return this.#channel.fail({ kind: 'protocol', message })
   }
 }
 
