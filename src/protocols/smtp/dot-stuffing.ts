@@ -2,6 +2,7 @@
  * @module Converts a message to the octets of DATA: doubles dots at the start of lines and appends the final dot (RFC
  * 5321 §4.5.2). Changes nothing else; line ends must already be CRLF.
  */
+import { asBuffer, joinPieces } from '../mime/source.ts'
 
 const CR = 13
 const LF = 10
@@ -48,9 +49,6 @@ export function* generateDataBlocks(
   yield Buffer.concat(block)
 }
 
-const joinPieces = (block: readonly Uint8Array[]): Uint8Array =>
-  block.length === 1 && block[0] ? block[0] : Buffer.concat(block)
-
 class DotStuffer {
   // The message begins at the start of a line, so a dot there is doubled.
   #beforeLast = CR
@@ -62,7 +60,7 @@ class DotStuffer {
 
   /** Returns the next octets of the message with dots doubled; if there is no dot to double, a view of the octets. */
   stuff(octets: Uint8Array): Uint8Array {
-    const bytes = Buffer.from(octets.buffer, octets.byteOffset, octets.byteLength)
+    const bytes = asBuffer(octets)
     const mayStartWithDot = (this.isAtLineStart && bytes[0] === DOT) || (this.#last === CR && bytes[0] === LF)
     const stuffed = mayStartWithDot || bytes.includes(DOT_AFTER_CRLF) ? this.#doubleDots(bytes) : bytes
     this.#beforeLast = (bytes.length > 1 ? bytes.at(-2) : this.#last) ?? 0
