@@ -86,16 +86,14 @@ export function parseHeuristicDsn(
     (phrases.DELAY.test(whole) || phrases.DELAY.test(subject)) &&
     !phrases.FINAL.test(whole)
   const overall = describeFailure(explanation)
+  const isFailureStated =
+    failedByHeader.length > 0 || overall.isRejected || explanation.some((line) => phrases.FAILURE.test(line))
   const isFailure =
-    failedByHeader.length > 0 ||
-    overall.isRejected ||
-    explanation.some((line) => phrases.FAILURE.test(line)) ||
+    isFailureStated ||
     // The subject alone is not enough, because a reply repeats the original subject, which may have been "Your parcel
     // could not be delivered".
     (isFailureSubject && (sender === 'mail system' || hasReturned || returned !== undefined))
   if (!isDelay && !isFailure) return undefined
-  const isFailureStated =
-    overall.isRejected || failedByHeader.length > 0 || explanation.some((line) => phrases.FAILURE.test(line))
   if (!isFailureStated && (phrases.SUCCESS.test(whole) || phrases.SUCCESS.test(subject))) return undefined
   const excluded = new Set([...message.fromAddresses, ...message.toAddresses].map((address) => address.toLowerCase()))
   return {
@@ -244,18 +242,13 @@ function findRecipient(
   const at = address === null ? -1 : explanation.findIndex((line) => line.includes(address))
   const rest = at === -1 ? '' : (explanation[at]?.split(address ?? '')[1] ?? '').replace(/^[\s>"')]*[\s:.,(-]*/, '')
   const own = describeFailure(at === -1 ? [] : [rest, ...explanation.slice(at + 1)])
-  return buildRecipient(address, own.diagnostic === null ? describeFailure(explanation) : own, action)
+  const { status, diagnostic } = own.diagnostic === null ? describeFailure(explanation) : own
+  return {
+    action,
+    finalRecipient: address,
+    originalRecipient: null,
+    status: action === 'delayed' ? (status?.replace(/^5/, '4') ?? null) : status,
+    diagnostic,
+    remoteMta: null,
+  }
 }
-
-const buildRecipient = (
-  address: string | null,
-  { status, diagnostic }: FailureDescription,
-  action: 'failed' | 'delayed',
-): DsnRecipient => ({
-  action,
-  finalRecipient: address,
-  originalRecipient: null,
-  status: action === 'delayed' ? (status?.replace(/^5/, '4') ?? null) : status,
-  diagnostic,
-  remoteMta: null,
-})
