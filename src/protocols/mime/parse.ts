@@ -157,10 +157,10 @@ function* generateSplitterInput(
   start: Uint8Array,
   { end, isClosed, contentLines }: headerFields.Head,
 ): Generator<Buffer> {
-  const hasTooMany = createCarriageReturnCheck()
+  const checkCarriageReturns = createCarriageReturnCheck()
   for (const [from, to] of contentLines) {
     const line = asBuffer(start.subarray(from, to))
-    checkCarriageReturns(hasTooMany(line))
+    checkCarriageReturns(line)
     yield line
     if (line.at(-1) !== LF) yield CRLF
   }
@@ -169,7 +169,7 @@ function* generateSplitterInput(
   for (const chunk of source.chunks()) {
     const body = asBuffer(chunk.subarray(Math.max(0, end - position)))
     position += chunk.length
-    checkCarriageReturns(hasTooMany(body))
+    checkCarriageReturns(body)
     if (body.length > 0) yield body
   }
 }
@@ -177,28 +177,24 @@ function* generateSplitterInput(
 const LF = 0x0a
 const CRLF = Buffer.from('\r\n')
 
-function checkCarriageReturns(hasTooMany: boolean): void {
-  if (hasTooMany) throw new UnparseableError('The message has more than 1,000 carriage returns in a row.')
-}
-
 const MAX_CARRIAGE_RETURNS = 1000
 const CR = 0x0d
 const LONG_RUN = Buffer.alloc(MAX_CARRIAGE_RETURNS + 1, CR)
 
 /**
- * Returns a function that checks for more than 1,000 carriage returns in a row, because the splitter scans a header
- * once for each of them.
+ * Returns a function that throws when there are more than 1,000 carriage returns in a row, because the splitter scans a
+ * header once for each of them.
  */
-function createCarriageReturnCheck(): (chunk: Buffer) => boolean {
+function createCarriageReturnCheck(): (chunk: Buffer) => void {
   /** Number of carriage returns at the end of the data so far. */
   let run = 0
   return (chunk) => {
     let leading = 0
     while (chunk[leading] === CR) leading++
-    if (run + leading > MAX_CARRIAGE_RETURNS || chunk.includes(LONG_RUN)) return true
+    if (run + leading > MAX_CARRIAGE_RETURNS || chunk.includes(LONG_RUN))
+      throw new UnparseableError('The message has more than 1,000 carriage returns in a row.')
     let end = chunk.length
     while (chunk[end - 1] === CR) end--
     run = end === 0 ? run + leading : chunk.length - end
-    return false
   }
 }
