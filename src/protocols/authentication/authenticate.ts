@@ -12,7 +12,7 @@ import { toComparableDomain } from '../address/domain.ts'
 import type { MailauthResolver } from '../dns/mailauth-resolver.ts'
 import type { Resolver } from '../dns/resolver.ts'
 import { confirmReverseName } from '../dns/reverse-name.ts'
-import { parseIpv6Groups } from '../dns/special-addresses.ts'
+import { parseIpv6Groups, readIpv4At } from '../dns/special-addresses.ts'
 import { createSource, type MessageSource } from '../mime/source.ts'
 import { createLimitedDns } from './limited-dns.ts'
 import { prepareMessage } from './prepare.ts'
@@ -336,8 +336,5 @@ function normaliseIp(ip: string): string {
   if (!address.includes(':')) return address
   const groups = parseIpv6Groups(address)
   if (groups.slice(0, 5).some((group) => group !== 0) || groups[5] !== 0xffff) return address
-  return groups
-    .slice(6)
-    .flatMap((group) => [group >> 8, group & 0xff])
-    .join('.')
+  return readIpv4At(groups, 6)
 }

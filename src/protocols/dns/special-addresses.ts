@@ -105,7 +105,8 @@ export function parseIpv6Groups(ip: string): number[] {
   return [...left, ...Array.from({ length: zeros }, () => 0), ...right]
 }
 
-function readIpv4At(groups: readonly number[], at: number): string {
+/** Returns the IPv4 address that an IPv6 address embeds, from one of its groups. */
+export function readIpv4At(groups: readonly number[], at: number): string {
   const [high = 0, low = 0] = groups.slice(at, at + 2)
   return [high >> 8, high & 0xff, low >> 8, low & 0xff].join('.')
 }
