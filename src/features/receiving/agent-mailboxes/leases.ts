@@ -12,8 +12,7 @@ import { conflict } from '#platform/errors.ts'
 import { randomBytes } from '#platform/ids.ts'
 import type { Millis } from '#platform/time/clock.ts'
 import { minutes } from '#platform/units.ts'
-import { getMailbox } from './mailboxes.ts'
-import { getMessage } from './messages.ts'
+import { getMailboxMessage } from './messages.ts'
 
 export const LEASE_MS = minutes(5)
 /** Maximum remaining time of a valid lease, allowing for a small clock correction. */
@@ -95,8 +94,7 @@ export const formatToken = (token: Uint8Array): string => token.toHex()
  */
 export function ackMessage(app: App, actor: Actor, id: string, mid: string, token: string): Promise<void> {
   return app.commit.writeFromReserve((tx) => {
-    const mailbox = getMailbox(tx.db, actor.accountId, id)
-    const message = getMessage(tx.db, mailbox, mid)
+    const { mailbox, message } = getMailboxMessage(tx.db, actor.accountId, id, mid)
     if (message.ackedAt !== null && isLeaseToken(message.leaseToken, token)) return
     requireLease(app, message, token)
     sql(tx.db).ack.run(app.eventTime(), message.id)
@@ -108,8 +106,7 @@ export function ackMessage(app: App, actor: Actor, id: string, mid: string, toke
 /** Ends a lease so that the next consumer can get the message immediately. Throws as `ackMessage` does. */
 export function nackMessage(app: App, actor: Actor, id: string, mid: string, token: string): Promise<void> {
   return app.commit.writeFromReserve((tx) => {
-    const mailbox = getMailbox(tx.db, actor.accountId, id)
-    const message = getMessage(tx.db, mailbox, mid)
+    const { mailbox, message } = getMailboxMessage(tx.db, actor.accountId, id, mid)
     const expiresAt = requireLease(app, message, token)
     releaseLease(tx, { messageId: message.id, token: message.leaseToken ?? new Uint8Array(), expiresAt })
     auditChange(app, tx, actor, 'mailbox_message.nacked', message.uuid)

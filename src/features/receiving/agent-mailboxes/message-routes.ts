@@ -2,7 +2,7 @@
  * @module The routes for messages of agent mailboxes: list, search, read, label, delete, raw form, attachments, also
  * behind links that need no key: the link itself is the permission. Paths, schemas, one call each.
  */
-import { Type } from '@sinclair/typebox'
+import { type Static, Type } from '@sinclair/typebox'
 import { Elysia } from 'elysia'
 import type { Actor, App } from '#features/core/app/app.ts'
 import { authenticated, requires } from '#features/core/app/http.ts'
@@ -19,7 +19,7 @@ import { getMailbox, type Mailbox } from './mailboxes.ts'
 import {
   deleteMessage,
   findMessageOfAccount,
-  getMessage,
+  getMailboxMessage,
   listMessages,
   type MailboxMessage,
   searchMessages,
@@ -38,8 +38,7 @@ export const MessageParams = Type.Object({
 })
 
 const AttachmentParams = Type.Object({
-  id: Text('Id of the mailbox.'),
-  mid: Text('Id of the message.'),
+  ...MessageParams.properties,
   n: Text('Number of the attachment, from 0.'),
 })
 
@@ -186,10 +185,8 @@ function toRawMessage({ rawRef, receivedAt, sourceIp, helo, ...message }: Mailbo
   return { ...message, rawRef, receivedAt, sourceIp: sourceIp ?? '', helo: helo ?? '' }
 }
 
-const getRequested = (app: App, actor: Actor, params: { readonly id: string; readonly mid: string }) => {
-  const mailbox = getMailbox(app.db, actor.accountId, params.id)
-  return { mailbox, message: getMessage(app.db, mailbox, params.mid) }
-}
+const getRequested = (app: App, actor: Actor, { id, mid }: Static<typeof MessageParams>) =>
+  getMailboxMessage(app.db, actor.accountId, id, mid)
 
 const FILES_PATH = '/mailbox-files'
 

@@ -114,6 +114,12 @@ export function getMessage(db: Database, mailbox: Pick<Mailbox, 'id'>, mid: stri
   return toMailboxMessage(row)
 }
 
+/** A mailbox of the account and a message in it, by their public ids; throws 404. */
+export function getMailboxMessage(db: Database, accountId: number, id: string, mid: string) {
+  const mailbox = getMailbox(db, accountId, id)
+  return { mailbox, message: getMessage(db, mailbox, mid) }
+}
+
 const toFound = (row: Row | null): MailboxMessage | undefined => (row ? toMailboxMessage(row) : undefined)
 
 export const findMessageOfAccount = (db: Database, accountId: number, uuid: UuidBytes) =>
@@ -226,8 +232,7 @@ export function setLabels(
     if (!LABEL.test(label))
       throw invalid(`labels.${index}`, 'Each label must have 1 to 64 of A to Z, a to z, 0 to 9, "_" and "-".')
   return app.commit.write((tx) => {
-    const mailbox = getMailbox(tx.db, actor.accountId, id)
-    const message = getMessage(tx.db, mailbox, mid)
+    const { message } = getMailboxMessage(tx.db, actor.accountId, id, mid)
     sql(tx.db).setLabels.run(JSON.stringify(labels), message.id)
     auditChange(app, tx, actor, 'mailbox_message.labelled', message.uuid, { labels })
     return { ...message, labels }
@@ -237,8 +242,7 @@ export function setLabels(
 /** Deletes a message, received or sent; the last message takes its thread with it. Throws 404. */
 export function deleteMessage(app: App, actor: Actor, id: string, mid: string): Promise<void> {
   return app.commit.writeFromReserve((tx) => {
-    const mailbox = getMailbox(tx.db, actor.accountId, id)
-    const message = getMessage(tx.db, mailbox, mid)
+    const { mailbox, message } = getMailboxMessage(tx.db, actor.accountId, id, mid)
     removeMessage(app, tx, message)
     auditChange(app, tx, actor, 'mailbox_message.deleted', message.uuid, { mailbox: mailbox.address })
   })
