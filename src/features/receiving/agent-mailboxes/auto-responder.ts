@@ -17,7 +17,7 @@ import { formatUuid } from '#platform/ids.ts'
 import type { Millis } from '#platform/time/clock.ts'
 import { days, hours } from '#platform/units.ts'
 import { normaliseAddress, parseMailbox, parseMailboxList } from '#protocols/address/parse.ts'
-import { type AutoResponderRule, findAutoResponder, findRule, parseAutoResponder, readReply } from './auto-settings.ts'
+import { type AutoResponderRule, findRule, parseAutoResponder, readReply } from './auto-settings.ts'
 import { type Mailbox, RETURN_PATH } from './mailboxes.ts'
 import { acceptReply, createReplyDraft, isAddressOfMailbox, toHeaderText } from './reply.ts'
 
@@ -38,7 +38,7 @@ const MAX_ADDRESSES = 100
 
 /** Whether a program may answer, and at which address: the envelope sender, never Reply-To or From (RFC 3834 §4). */
 export function decideAutoReply(
-  mailbox: { readonly localPart: string; readonly domain: string },
+  mailbox: MailboxAddress,
   { envelope, message, authentication }: ReceivedMail & { readonly message: StoredMessage },
 ): AutoReplyDecision {
   // RFC 3834 §2: with the null reverse-path there is no address to reply to.
@@ -66,17 +66,16 @@ export function decideAutoReply(
 
 const refuse = (refusal: string): AutoReplyDecision => ({ refusal })
 
+type MailboxAddress = Pick<Mailbox, 'localPart' | 'domain'>
+
 /** Whether mail to an address reaches the mailbox. */
-function isAddressOf(mailbox: { readonly localPart: string; readonly domain: string }, address: string): boolean {
+function isAddressOf(mailbox: MailboxAddress, address: string): boolean {
   const parsed = parseMailbox(address)
   return parsed.kind === 'ok' && isAddressOfMailbox(mailbox, parsed)
 }
 
 /** RFC 3834 §2: replies only where To or Cc names the mailbox. */
-function isAddressed(
-  mailbox: { readonly localPart: string; readonly domain: string },
-  message: StoredMessage,
-): boolean {
+function isAddressed(mailbox: MailboxAddress, message: StoredMessage): boolean {
   const cc = parseMailboxList(message.cc ?? '')
   const copied = cc.kind === 'ok' ? cc.mailboxes.map(({ address }) => address) : []
   return [...message.toAddresses.slice(0, MAX_ADDRESSES), ...copied].some((address) => isAddressOf(mailbox, address))
@@ -165,9 +164,9 @@ async function respond(
     createSystemActor(mailbox),
     { mailbox, draft, threadId },
     {
-      claim(tx, isSuppressed) {
+      claim(tx, current, isSuppressed) {
         // The auto-responder may have been disabled since the message arrived.
-        if (!findAutoResponder(tx.db, mailbox.id)?.enabled) refusal = 'off'
+        if (!parseAutoResponder(current.autoResponder).enabled) refusal = 'off'
         else refusal = isSuppressed ? 'suppressed' : claimReply(tx, mailbox, address, app.eventTime())
         return refusal === undefined
       },

@@ -2,7 +2,6 @@
  * @module The auto-responder of a mailbox as its owner configures it: whether it is enabled, and its rules. Stored as
  * JSON in the mailbox's row.
  */
-import type { Database } from 'bun:sqlite'
 import { type Static, Type } from '@sinclair/typebox'
 import type { Actor, App } from '#features/core/app/app.ts'
 import { auditChange } from '#features/core/audit-logs/audit.ts'
@@ -124,20 +123,12 @@ export const toAutoResponderWire = ({ enabled, rules }: AutoResponder): AutoResp
 })
 
 const sql = prepareStatements((db) => ({
-  find: db.prepare<{ autoResponder: string | null }, [number]>(
-    'SELECT auto_responder AS autoResponder FROM agent_mailboxes WHERE id = ? AND deleted_at IS NULL',
-  ),
   update: db.prepare('UPDATE agent_mailboxes SET auto_responder = ?, updated_at = ? WHERE id = ?'),
 }))
 
 /** Parses the stored auto-responder; default: disabled, without rules. */
 export const parseAutoResponder = (stored: string | null): AutoResponder =>
   stored === null ? { enabled: false, rules: [] } : (JSON.parse(stored) as AutoResponder)
-
-export function findAutoResponder(db: Database, mailboxId: number): AutoResponder | undefined {
-  const row = sql(db).find.get(mailboxId)
-  return row ? parseAutoResponder(row.autoResponder) : undefined
-}
 
 /** Updates the given fields of an auto-responder; throws 422 when there are none. */
 export function changeAutoResponder(
@@ -152,7 +143,7 @@ export function changeAutoResponder(
   return app.commit.write((tx) => {
     const mailbox = getMailbox(tx.db, actor.accountId, mailboxId)
     requireAllowedDomain(actor, mailbox.domain)
-    const before = findAutoResponder(tx.db, mailbox.id) ?? parseAutoResponder(null)
+    const before = parseAutoResponder(mailbox.autoResponder)
     const after: AutoResponder = { enabled: change.enabled ?? before.enabled, rules: change.rules ?? before.rules }
     const stored = JSON.stringify(after)
     if (Buffer.byteLength(stored) > MAX_RULES_BYTES)

@@ -14,8 +14,8 @@ import { AppError, invalid } from '#platform/errors.ts'
 import { notFoundById } from '#platform/http/schemas.ts'
 import { parseUuid } from '#platform/ids.ts'
 import { formatMailbox, type Mailbox as HeaderMailbox, parseMailboxList } from '#protocols/address/parse.ts'
-import { findMailboxById, getMailbox, listLookupKeys, type Mailbox } from './mailboxes.ts'
-import { getMessage, type MailboxMessage } from './messages.ts'
+import { findMailboxById, listLookupKeys, type Mailbox } from './mailboxes.ts'
+import { getMailboxMessage, type MailboxMessage } from './messages.ts'
 import { storeSentReply } from './threads.ts'
 
 const sql = prepareStatements((db) => ({
@@ -93,8 +93,7 @@ export async function replyToMessage(
   input: Pick<SendRequest, 'text_body' | 'html_body'>,
   { idempotencyHeader, admit }: { readonly idempotencyHeader: string | undefined; readonly admit: () => void },
 ) {
-  const mailbox = getMailbox(app.db, actor.accountId, mailboxId)
-  const message = getMessage(app.db, mailbox, messageId)
+  const { mailbox, message } = getMailboxMessage(app.db, actor.accountId, mailboxId, messageId)
   if (message.emailId !== null)
     throw invalid('message', 'The message was sent from the mailbox; reply to a received one.', 'message_was_sent')
   const draft = createReplyDraft(
@@ -165,8 +164,8 @@ class NotClaimedError extends Error {}
  * Accepts a reply from a mailbox and adds it to its thread in one transaction; resolves when it is on disk. Otherwise
  * like `acceptEmail`.
  * @param answer.threadId row id of the thread of the message that it answers
- * @param options.claim called in the transaction, with whether all recipients are suppressed; false: nothing is sent,
- * and the result is undefined
+ * @param options.claim called in the transaction, with the mailbox as it is now and whether all recipients are
+ * suppressed; false: nothing is sent, and the result is undefined
  */
 export async function acceptReply(
   app: App,
@@ -179,13 +178,13 @@ export async function acceptReply(
   {
     admit,
     claim = () => true,
-  }: { readonly admit?: () => void; readonly claim?: (tx: Tx, isSuppressed: boolean) => boolean },
+  }: { readonly admit?: () => void; readonly claim?: (tx: Tx, current: Mailbox, isSuppressed: boolean) => boolean },
 ): Promise<AcceptedEmail | undefined> {
   try {
     return await acceptEmail(app, actor, draft, admit, (tx, response) => {
       const current = findMailboxById(tx.db, mailbox.id)
       if (!current) throw notFoundById('mailbox_not_found', 'mailbox')
-      if (!claim(tx, response.status === 'rejected')) throw new NotClaimedError()
+      if (!claim(tx, current, response.status === 'rejected')) throw new NotClaimedError()
       const { 'In-Reply-To': inReplyTo, References: references } = draft.extra.headers ?? {}
       storeSentReply(app, tx, current, {
         emailId: getSentEmail({ db: tx.db }, response.id).id,
