@@ -65,15 +65,7 @@ const sql = prepareStatements((db) => ({
   ),
 }))
 
-/**
- * @param at.recipientId proven by the MAC of the address that received the report
- * @param at.accountId only emails of this account may match
- */
-export function matchDeliveryReport(
-  { db, keys }: Pick<App, 'db' | 'keys'>,
-  report: Dsn,
-  at: { readonly recipientId?: number | undefined; readonly accountId?: number | undefined },
-): BounceMatch {
+function matchDeliveryReport({ db, keys }: Pick<App, 'db' | 'keys'>, report: Dsn, at: ReportContext): BounceMatch {
   const returnedId = findRecipientByReturnPath(db, report.originalReturnPath, keys.subkeys('verp'))
   const provenId = at.recipientId ?? returnedId
   const email = findEmailByMessageId(db, report.originalMessageId)
@@ -218,7 +210,8 @@ export type BounceResult =
   /** The report names no email, or one that it may not change, or not yet (`isEarly`). */
   | { readonly kind: 'unmatched'; readonly why: string; readonly isEarly?: true }
 
-export interface BounceContext {
+/** Where and when a report arrived. */
+export interface ReportContext {
   /** Proven by the MAC of the return path that received the report. */
   readonly recipientId?: number | undefined
   /** Account whose address received the report: only its emails may change. */
@@ -227,7 +220,7 @@ export interface BounceContext {
 }
 
 /** Applies a report inside the caller's transaction. Report content never makes it throw. */
-export function applyBounce(app: App, tx: Tx, report: Dsn, at: BounceContext): BounceResult {
+export function applyBounce(app: App, tx: Tx, report: Dsn, at: ReportContext): BounceResult {
   const matched = matchDeliveryReport({ db: tx.db, keys: app.keys }, report, at)
   if (matched.kind !== 'matched') return matched
   const { recipient, reported } = matched

@@ -14,14 +14,13 @@ import { suppressAfterOutcome } from '#features/setup/suppression-store/suppress
 import { ERASED_ADDRESS } from '#features/setup/suppression-store/suppression-list-key.ts'
 import type { Tx } from '#platform/db/commit.ts'
 import { prepareStatements } from '#platform/db/open.ts'
-import type { Millis } from '#platform/time/clock.ts'
 import type { FeedbackReport, FeedbackType } from '#protocols/arf/report.ts'
 import {
   isPossiblyDelivered,
   matchFeedbackReport,
-  type ReportContext,
   type ReportedEmail,
   type ReportedRecipient,
+  type ReportOrigin,
 } from './match.ts'
 import type { complaints } from './tables.ts'
 
@@ -35,12 +34,6 @@ export type ComplaintResult =
   | { readonly kind: 'ignored'; readonly why: string }
   /** The report does not identify an email of ours. */
   | { readonly kind: 'unmatched'; readonly why: string }
-
-/** Where and when a report arrived. */
-export interface ReportOrigin extends ReportContext {
-  readonly rawRef: number
-  readonly now: Millis
-}
 
 /** The recipient marked the mail as wanted: stored, but no complaint. */
 export const NOT_SPAM: FeedbackType = 'not-spam'
@@ -81,9 +74,10 @@ export function applyComplaint(app: App, tx: Tx, report: FeedbackReport, at: Rep
       const { email, recipient } = matched
       const refusal = checkReportable(email, isPossiblyDelivered(recipient))
       if (refusal) return refusal
+      const complaint = { email, recipient, report, at }
       return report.feedbackType === NOT_SPAM
-        ? storeNotSpamReport(tx, { email, recipient, report, at })
-        : applyRecipientComplaint(app, tx, email, recipient, report, at)
+        ? storeNotSpamReport(tx, complaint)
+        : applyRecipientComplaint(app, tx, complaint)
     }
     case 'email': {
       const { email, recipients } = matched
@@ -106,15 +100,13 @@ function checkReportable({ sandbox }: ReportedEmail, isPossiblyDelivered: boolea
 function applyRecipientComplaint(
   app: App,
   tx: Tx,
-  email: ReportedEmail,
-  recipient: ReportedRecipient,
-  report: FeedbackReport,
-  at: ReportOrigin,
+  complaint: NewComplaint & { readonly recipient: ReportedRecipient },
 ): ComplaintResult {
-  if (!storeComplaint(tx, { email, recipient, report, at })) {
-    addProofToEarlier(tx, { email, recipient, report, at })
+  if (!storeComplaint(tx, complaint)) {
+    addProofToEarlier(tx, complaint)
     return ignored('This recipient has already complained about the email.')
   }
+  const { email, recipient, report, at } = complaint
   const { address } = recipient
   recordEngaged(tx, {
     accountId: email.accountId,

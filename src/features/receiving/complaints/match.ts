@@ -7,7 +7,7 @@
 
 import type { Database } from 'bun:sqlite'
 import type { App } from '#features/core/app/app.ts'
-import { findEmailByMessageId } from '#features/receiving/bounces/apply.ts'
+import { findEmailByMessageId, type ReportContext } from '#features/receiving/bounces/apply.ts'
 import type { ReceivedMail } from '#features/receiving/received/message.ts'
 import { findVerpRecipient, LOST_RECIPIENT } from '#features/sending/queue/email.ts'
 import { type Status, statusName } from '#features/sending/queue/status.ts'
@@ -93,20 +93,18 @@ const sql = prepareStatements((db) => ({
   recipients: db.prepare<ReportedRecipient, [number]>(`${SELECT_RECIPIENT} WHERE email_id = ? ORDER BY id`),
 }))
 
-export interface ReportContext {
-  /** Recipient whose return path received it, proven by its MAC. */
-  readonly recipientId?: number | undefined
-  /** Account whose domain received it: it may only affect emails of this account. */
-  readonly accountId?: number | undefined
+/** Where and when a report arrived. */
+export interface ReportOrigin extends ReportContext {
   /** Provider whose feedback loop provably sent it. */
   readonly feedbackLoop?: string | undefined
+  readonly rawRef: number
 }
 
 /** Finds what a report is about. Accepts any report. */
 export function matchFeedbackReport(
   { db, keys }: Pick<App, 'db' | 'keys'>,
   report: FeedbackReport,
-  at: ReportContext,
+  at: ReportOrigin,
 ): ComplaintMatch {
   const namedId = findEmailByMessageId(db, report.originalMessageId)?.id
   const returnedId = findProvenRecipient(db, keys, report)
@@ -127,7 +125,7 @@ export function matchFeedbackReport(
   return { kind: 'matched', email, recipient }
 }
 
-const isForeign = (email: ReportedEmail, { accountId }: ReportContext): boolean =>
+const isForeign = (email: ReportedEmail, { accountId }: ReportOrigin): boolean =>
   accountId !== undefined && accountId !== email.accountId
 
 const unmatched = (why: string): ComplaintMatch => ({ kind: 'unmatched', why })

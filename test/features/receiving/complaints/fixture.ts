@@ -1,5 +1,6 @@
 /** @module Delivered emails, reports about them, and the state that the reports leave. */
-import { applyComplaint, type ComplaintResult, type ReportOrigin } from '#features/receiving/complaints/apply.ts'
+import { applyComplaint, type ComplaintResult } from '#features/receiving/complaints/apply.ts'
+import type { ReportOrigin } from '#features/receiving/complaints/match.ts'
 import { finishRecipient } from '#features/sending/queue/attempt-transitions.ts'
 import { claimDue } from '#features/sending/queue/queue.ts'
 import { createUnsubscribeHeaders } from '#features/sending/unsubscribe/headers.ts'

@@ -6,7 +6,7 @@ import type { App } from '#features/core/app/app.ts'
 import { dropContent } from '#features/core/content-gc/garbage.ts'
 import { deliverToMailbox } from '#features/receiving/agent-mailboxes/deliver.ts'
 import { findMailbox, type Mailbox } from '#features/receiving/agent-mailboxes/mailboxes.ts'
-import { applyBounce } from '#features/receiving/bounces/apply.ts'
+import { applyBounce, type ReportContext } from '#features/receiving/bounces/apply.ts'
 import { applyComplaint } from '#features/receiving/complaints/apply.ts'
 import { findFeedbackLoop } from '#features/receiving/complaints/match.ts'
 import { storeDomainReport } from '#features/receiving/domain-reports/store.ts'
@@ -201,10 +201,10 @@ function applyToDomains(
     inbound.set(key, { accountId, domainId, routeId: route?.id, rcptTo })
   }
   const { message } = received
-  const delivered = [...mailboxes.values()].map((mailbox) => {
-    const extra = classification ? { classification } : {}
-    return { mailbox, ...deliverToMailbox(app, tx, mailbox, received, extra) }
-  })
+  const delivered = [...mailboxes.values()].map((mailbox) => ({
+    mailbox,
+    ...deliverToMailbox(app, tx, mailbox, received, { classification }),
+  }))
   const stored = [...inbound.values()].map((email) => storeInbound(app, tx, email, received))
   // Mailboxes store no headers blob; inbound emails store no text without quotes.
   dropContent(app, tx, {
@@ -221,17 +221,8 @@ function applyToDomains(
   return { mailboxes: delivered, storedIds: storedIds.map(formatUuid) }
 }
 
-/**
- * Applies the delivery or feedback report of a message; undefined: it has none.
- * @param at.recipientId proven by the address that received it
- * @param at.accountId only emails of this account may change
- */
-export function applyReport(
-  app: App,
-  tx: Tx,
-  received: ReceivedMail,
-  at: { readonly recipientId?: number; readonly accountId?: number; readonly now: Millis },
-) {
+/** Applies the delivery or feedback report of a message; undefined: it has none. */
+export function applyReport(app: App, tx: Tx, received: ReceivedMail, at: ReportContext) {
   const { report, envelope } = received
   if (report?.kind === 'delivery') return applyBounce(app, tx, report.report, at)
   if (report?.kind !== 'feedback') return undefined
