@@ -17,6 +17,7 @@ import { notFound } from '#platform/errors.ts'
 import { formatUuid, newUuid, parseUuid, type UuidBytes } from '#platform/ids.ts'
 import { networksOf } from '#platform/net/network.ts'
 import { days, KiB, MiB } from '#platform/units.ts'
+import { readPrefix } from '#protocols/mime/source.ts'
 import type { operatorMail } from './tables.ts'
 
 /** What a message is about: its address, or what it was classified as. */
@@ -245,14 +246,7 @@ export function readBeginning(
   maxBytes: number,
 ): Uint8Array | undefined {
   try {
-    const chunks: Uint8Array[] = []
-    let size = 0
-    for (const bytes of rawMail.chunks(rawRef)) {
-      chunks.push(bytes)
-      size += bytes.length
-      if (size >= maxBytes) break
-    }
-    return Buffer.concat(chunks).subarray(0, maxBytes)
+    return readPrefix({ chunks: () => rawMail.chunks(rawRef) }, maxBytes).subarray(0, maxBytes)
   } catch (error) {
     if (error instanceof MissingBlobError) return undefined
     throw error
