@@ -136,6 +136,13 @@ export function normaliseAddress(address: string): string {
   return `${canonicaliseLocalPart(toComparable(text.slice(0, at)))}@${toALabels(domain.normalize('NFC')) ?? toComparable(domain)}`
 }
 
+/** The local part of an address in the form of `normaliseAddress`, then without its `+detail` (RFC 5233), if it has one. */
+export function listLocalPartKeys(localPart: string): [key: string, ...withoutDetail: string[]] {
+  const key = normaliseAddress(`${localPart}@x`).slice(0, -2)
+  const plus = key.indexOf('+')
+  return plus > 0 ? [key, key.slice(0, plus)] : [key]
+}
+
 /**
  * Composes twice, because lower-casing can undo composition. Replaces final sigma by sigma, because both are the lower
  * case of the same capital letter.

@@ -16,7 +16,7 @@ import { notFoundById, parseUuidParam } from '#platform/http/schemas.ts'
 import { formatUuid, newUuid, parseUuid, randomBelow, type UuidBytes } from '#platform/ids.ts'
 import type { Millis } from '#platform/time/clock.ts'
 import { GiB } from '#platform/units.ts'
-import { normaliseAddress } from '#protocols/address/parse.ts'
+import { listLocalPartKeys } from '#protocols/address/parse.ts'
 import type { agentMailboxes } from './tables.ts'
 
 /** A row of `agent_mailboxes`, with its address and the public id of its account. The row of its domain may be deleted. */
@@ -92,7 +92,7 @@ export const findMailboxById = (db: Database, id: number): Mailbox | undefined =
 
 /** The mailbox of an address, by the whole local part, otherwise by the part before its plus. Ignores case. */
 export function findMailbox(db: Database, domain: string, localPart: string): Mailbox | undefined {
-  for (const candidate of listLookupKeys(localPart)) {
+  for (const candidate of listLocalPartKeys(localPart)) {
     const found = sql(db).byAddress.get(domain, candidate)
     if (found) return found
   }
@@ -230,13 +230,6 @@ export function requireValidLocalPart(text: string): string {
   if (RETURN_PATH.test(localPart))
     throw invalid('local_part', 'A local part like a return path is reserved; choose another.', 'invalid_local_part')
   return localPart
-}
-
-/** Local parts of mailboxes to look up for an address, in order: as it is, then without its `+detail`. */
-export function listLookupKeys(localPart: string): string[] {
-  const key = normaliseAddress(`${localPart}@x`).slice(0, -2)
-  const plus = key.indexOf('+')
-  return plus > 0 ? [key, key.slice(0, plus)] : [key]
 }
 
 const ADJECTIVES =

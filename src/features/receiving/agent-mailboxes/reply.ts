@@ -13,8 +13,13 @@ import { prepareStatements } from '#platform/db/open.ts'
 import { AppError, invalid } from '#platform/errors.ts'
 import { notFoundById } from '#platform/http/schemas.ts'
 import { parseUuid } from '#platform/ids.ts'
-import { formatMailbox, type Mailbox as HeaderMailbox, parseMailboxList } from '#protocols/address/parse.ts'
-import { findMailboxById, listLookupKeys, type Mailbox } from './mailboxes.ts'
+import {
+  formatMailbox,
+  type Mailbox as HeaderMailbox,
+  listLocalPartKeys,
+  parseMailboxList,
+} from '#protocols/address/parse.ts'
+import { findMailboxById, type Mailbox } from './mailboxes.ts'
 import { getMailboxMessage, type MailboxMessage } from './messages.ts'
 import { storeSentReply } from './threads.ts'
 
@@ -137,7 +142,7 @@ function findReplyRecipients(
 export const isAddressOfMailbox = (
   mailbox: Pick<Mailbox, 'localPart' | 'domain'>,
   { localPart, domain }: Pick<HeaderMailbox, 'localPart' | 'domain'>,
-): boolean => domain === mailbox.domain && listLookupKeys(localPart).includes(mailbox.localPart)
+): boolean => domain === mailbox.domain && listLocalPartKeys(localPart).includes(mailbox.localPart)
 
 /** The draft of a reply. Its headers are ours, without the limits on those of callers, and part of the fingerprint. */
 export function createReplyDraft(

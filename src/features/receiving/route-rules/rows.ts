@@ -9,7 +9,7 @@ import type { Tx } from '#platform/db/commit.ts'
 import { prepareStatements } from '#platform/db/open.ts'
 import type { UuidBytes } from '#platform/ids.ts'
 import type { Millis } from '#platform/time/clock.ts'
-import { normaliseAddress } from '#protocols/address/parse.ts'
+import { listLocalPartKeys } from '#protocols/address/parse.ts'
 import type { inboundRoutes } from './tables.ts'
 
 /** How a pattern is compared. The position is the stored code, and the earlier wins: append only. */
@@ -60,7 +60,7 @@ const MAX_PATTERN_LENGTH = 64
 
 /** The active route of a domain that a local part matches, chosen by `matchRoute`; undefined: none. */
 export function findRoute(db: Database, domainId: number, localPart: string): RouteRule | undefined {
-  const { key, withoutDetail } = toMatchKeys(localPart)
+  const [key, withoutDetail = key] = listLocalPartKeys(localPart)
   const characters = [...key].slice(0, MAX_PATTERN_LENGTH)
   const prefixes = characters.map((_, index) => characters.slice(0, index + 1).join(''))
   return matchRoute(
@@ -70,38 +70,25 @@ export function findRoute(db: Database, domainId: number, localPart: string): Ro
 }
 
 /** Normalises a local part for comparison: lower case, composed Unicode, no needless quotes. */
-export function toRouteKey(localPart: string): string {
-  const address = normaliseAddress(`${localPart}@x`)
-  return address.slice(0, address.lastIndexOf('@'))
-}
-
-/** A local part in its compared form, with and without its detail (RFC 5233). */
-function toMatchKeys(localPart: string): { readonly key: string; readonly withoutDetail: string } {
-  const key = toRouteKey(localPart)
-  const plus = key.indexOf('+')
-  return { key, withoutDetail: plus > 0 ? key.slice(0, plus) : key }
-}
+export const toRouteKey = (localPart: string): string => listLocalPartKeys(localPart)[0]
 
 /**
  * The route that a local part matches; undefined: none. Order: lower priority number, then exact before prefix before
  * catch_all, then the whole local part before the one without its `+detail` (RFC 5233), then the older route.
  */
 export function matchRoute(routes: readonly RouteRule[], localPart: string): RouteRule | undefined {
-  const { key, withoutDetail } = toMatchKeys(localPart)
+  const [key, withoutDetail = key] = listLocalPartKeys(localPart)
   /** 0: the pattern matches the local part; 1: it matches without the detail; undefined: no match. */
   const distance = ({ pattern, matchType }: RouteRule): number | undefined => {
     if (matchType === 'catch_all') return 0
     if (matchType === 'prefix') return key.startsWith(pattern) ? 0 : undefined
     return pattern === key ? 0 : pattern === withoutDetail ? 1 : undefined
   }
-  let best: { route: RouteRule; distance: number } | undefined
-  for (const route of routes) {
+  const candidates = routes.flatMap((route) => {
     const measured = distance(route)
-    if (measured === undefined) continue
-    const found = { route, distance: measured }
-    if (!best || compareCandidates(found, best) < 0) best = found
-  }
-  return best?.route
+    return measured === undefined ? [] : [{ route, distance: measured }]
+  })
+  return candidates.sort(compareCandidates)[0]?.route
 }
 
 type Candidate = { readonly route: RouteRule; readonly distance: number }
