@@ -113,9 +113,8 @@ export const AutoResponderRecord = Type.Object(
   },
   { title: 'AutoResponder' },
 )
-type AutoResponderRecord = Static<typeof AutoResponderRecord>
 
-export const toAutoResponderWire = ({ enabled, rules }: AutoResponder): AutoResponderRecord => ({
+export const toAutoResponderWire = ({ enabled, rules }: AutoResponder) => ({
   auto_responder_enabled: enabled,
   auto_responder_rules: rules,
   enabled,

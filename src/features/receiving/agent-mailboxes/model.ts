@@ -41,7 +41,6 @@ export const MailboxRecord = Type.Object({
     updated_at: S.Timestamp({ description: 'When it was last changed.' }),
   }),
 })
-export type MailboxRecord = Static<typeof MailboxRecord>
 
 export const NewMailbox = S.StrictObject(
   {
@@ -59,7 +58,7 @@ export const NewMailbox = S.StrictObject(
   { examples: [{ local_part: 'helper', display_name: 'Helper of Example' }] },
 )
 
-export const toMailboxWire = (mailbox: Mailbox): MailboxRecord => {
+export const toMailboxWire = (mailbox: Mailbox) => {
   const { enabled, rules } = parseAutoResponder(mailbox.autoResponder)
   return toWire(MailboxRecord, mailbox, {
     account_id: formatUuid(mailbox.accountUuid),
@@ -131,7 +130,6 @@ const MESSAGE_FIELDS = {
 }
 
 const MessageFields = Type.Object(MESSAGE_FIELDS)
-type MessageFields = Static<typeof MessageFields>
 
 const BODY_FIELDS = {
   text_body: S.TextOrNull('Text of the message. Truncated after 2 MiB; the complete text is then an attachment.'),
@@ -153,7 +151,7 @@ export const MessageRecord = Type.Object({
 })
 export type MessageRecord = Static<typeof MessageRecord>
 
-export const toMessageFields = (message: MailboxMessage, mailbox: Mailbox): MessageFields =>
+export const toMessageFields = (message: MailboxMessage, mailbox: Mailbox) =>
   toWire(MessageFields, message, {
     mailbox_id: formatUuid(mailbox.uuid),
     account_id: formatUuid(mailbox.accountUuid),
@@ -312,9 +310,8 @@ export const ThreadRecord = Type.Object(
   },
   { title: 'MailboxThread' },
 )
-export type ThreadRecord = Static<typeof ThreadRecord>
 
-export const toThreadWire = (thread: Thread, mailbox: Mailbox): ThreadRecord =>
+export const toThreadWire = (thread: Thread, mailbox: Mailbox) =>
   toWire(ThreadRecord, thread, { mailbox_id: formatUuid(mailbox.uuid), account_id: formatUuid(mailbox.accountUuid) })
 
 /** A page of the messages of a thread, oldest first, and the thread itself. */
@@ -322,7 +319,6 @@ export const ThreadPage = Type.Object({
   ...S.PageBody(ListedMessage).properties,
   thread: S.extra({ ...ThreadRecord, description: 'The thread itself.' }),
 })
-export type ThreadPage = Static<typeof ThreadPage>
 
 export const ContactRecord = Type.Object({
   email: S.Text('Address of the sender, in lower case.'),
@@ -335,9 +331,8 @@ export const ContactRecord = Type.Object({
     last_message_at: S.Timestamp({ description: 'The same as last_seen.' }),
   }),
 })
-export type ContactRecord = Static<typeof ContactRecord>
 
-export const toContactWire = (contact: Contact): ContactRecord =>
+export const toContactWire = (contact: Contact) =>
   toWire(ContactRecord, contact, {
     email: contact.address,
     display_name: contact.name,

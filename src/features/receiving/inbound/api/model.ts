@@ -92,7 +92,6 @@ export const InboundRecord = Type.Object({
   created_at: S.Timestamp({ description: 'When it was processed, shortly after it was received.' }),
   updated_at: S.Timestamp({ description: 'When it last changed.' }),
 })
-export type InboundRecord = Static<typeof InboundRecord>
 
 export const InboundDetail = Type.Object({
   ...InboundRecord.properties,
@@ -105,7 +104,6 @@ export const InboundDetail = Type.Object({
     description: 'Header fields by lower-case name: a string each, or an array of strings for repeated fields.',
   }),
 })
-export type InboundDetail = Static<typeof InboundDetail>
 
 export const toInboundAttachmentWire = (
   attachment: AttachmentJson,
@@ -115,7 +113,7 @@ export const toInboundAttachmentWire = (
   ...toAttachmentWire(attachment),
 })
 
-export const toInboundWire = (email: InboundEmail, account_id: string): InboundRecord =>
+export const toInboundWire = (email: InboundEmail, account_id: string) =>
   toWire(InboundRecord, email, {
     account_id,
     domain_id: formatUuid(email.domainUuid),
