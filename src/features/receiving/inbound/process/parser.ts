@@ -11,7 +11,7 @@ import { join } from 'node:path'
 import type { App } from '#features/core/app/app.ts'
 import { startWorker } from '#platform/process/workers.ts'
 import type { Timer } from '#platform/time/clock.ts'
-import { seconds } from '#platform/units.ts'
+import { KiB, seconds } from '#platform/units.ts'
 import { UNKNOWN_AUTHENTICATION } from '#protocols/authentication/unknown.ts'
 import type { Answer, Resolver } from '#protocols/dns/resolver.ts'
 import * as protocol from './parse-protocol.ts'
@@ -29,7 +29,7 @@ export interface Parser {
   /**
    * Rejects when the message is not in the store, the Worker cannot start, or the parser is closed; a defect of the
    * message itself is a `problem` in the result. The caller then owns the files of large attachments, on the file
-   * system of the content store: the store adopts them, or `removeAttachmentFiles` deletes them.
+   * system of the content store: the store adopts them, or `releaseAttachments` deletes them.
    * @param onParsed called when the Worker is free for the next message, with the time that this one took
    */
   parse(request: protocol.ParseRequest, onParsed?: (parseMs: number) => void): Promise<protocol.ParseResult>
@@ -325,7 +325,16 @@ function toUnreadableError({
   return Object.assign(new Error(`a message could not be parsed: ${error}`), { code })
 }
 
-/** Deletes a result's files that the content store did not adopt. */
-export async function removeAttachmentFiles({ message }: protocol.ParsedContent): Promise<void> {
+/** Frees the memory of a result's attachments, and deletes their files that the content store did not adopt. */
+export async function releaseAttachments({ message }: protocol.ParsedContent): Promise<void> {
+  for (const { content } of message?.attachments ?? []) releaseBuffer(content)
   for (const { file } of message?.attachments ?? []) if (file) await rm(file.path, { force: true })
+}
+
+/** Smaller buffers are left to the garbage collector. */
+const MIN_RELEASED_BYTES = 16 * KiB
+
+/** Frees the memory of an attachment immediately: the collector ignores the size of buffers. */
+function releaseBuffer({ buffer, length }: Uint8Array): void {
+  if (length >= MIN_RELEASED_BYTES && buffer instanceof ArrayBuffer && buffer.byteLength === length) buffer.transfer(0)
 }

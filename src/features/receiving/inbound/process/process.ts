@@ -28,9 +28,9 @@ import type { ParsedMessage } from '#protocols/mime/parsed.ts'
 import { readPrefix } from '#protocols/mime/source.ts'
 import { type AppliedEffects, applyEffects, NotReadyError, type PreparedMessage, splitAddress } from './effects.ts'
 import { createGivenUpResult } from './parse-protocol.ts'
-import { type ParseResult, type Parser, ParserUnavailableError, removeAttachmentFiles } from './parser.ts'
+import { type ParseResult, type Parser, ParserUnavailableError, releaseAttachments } from './parser.ts'
 import * as queue from './queue.ts'
-import { releaseBuffer, storeParts, storeReportContent } from './store.ts'
+import { storeParts, storeReportContent } from './store.ts'
 
 /** Messages in progress at the same time; mostly they wait for DNS. */
 const MAX_IN_PROGRESS = 128
@@ -340,8 +340,7 @@ export class InboundProcessor {
     try {
       await this.#apply(entry, destinations, result)
     } finally {
-      for (const { content } of result.message?.attachments ?? []) releaseBuffer(content)
-      await removeAttachmentFiles(result)
+      await releaseAttachments(result)
     }
   }
 

@@ -29,9 +29,9 @@ import {
 } from '../api/inbound-emails.ts'
 import { createRecipientDecider } from './decide.ts'
 import { applyReport } from './effects.ts'
-import { type ParseResult, type Parser, RawUnreadableError, removeAttachmentFiles } from './parser.ts'
+import { type ParseResult, type Parser, RawUnreadableError, releaseAttachments } from './parser.ts'
 import { enqueue, LAST_ATTEMPT_COUNT } from './queue.ts'
-import { amendInbound, releaseBuffer, storeParts } from './store.ts'
+import { amendInbound, storeParts } from './store.ts'
 
 export const UnparsedMessage = Type.Object({
   id: Uuid({ description: 'Id of the message.' }),
@@ -166,8 +166,7 @@ async function parseAndAmend(
     if (!isAmended) throw notFound('message_not_found', 'The message was deleted or amended in the meantime.')
     return undefined
   } finally {
-    for (const { content } of result.message?.attachments ?? []) releaseBuffer(content)
-    await removeAttachmentFiles(result)
+    await releaseAttachments(result)
   }
 }
 
@@ -203,8 +202,7 @@ export const createMailTextReader =
       const { hostname } = config
       const envelope = { mailFrom, sourceIp, rawRef, sizeBytes, receivedAt, helo: '', tls: null }
       const result = await parser.parse({ ...envelope, hostname, wantsReport: false })
-      for (const { content } of result.message?.attachments ?? []) releaseBuffer(content)
-      await removeAttachmentFiles(result)
+      await releaseAttachments(result)
       return result.message?.text ?? null
     } catch (error) {
       if (!(error instanceof RawUnreadableError)) log.warn({ err: error }, 'operator mail not parsed')

@@ -12,7 +12,7 @@ import { toAttachmentJson, truncateOptionalHeader } from '#features/receiving/re
 import type { Tx } from '#platform/db/commit.ts'
 import { insertSql, prepareStatements, setSql } from '#platform/db/open.ts'
 import { formatUuid, newUuid, type UuidBytes } from '#platform/ids.ts'
-import { KiB, MiB } from '#platform/units.ts'
+import { MiB } from '#platform/units.ts'
 import type { AggregateReport } from '#protocols/aggregate-reports/report.ts'
 import type { AttachmentFile, ParsedMessage } from '#protocols/mime/parsed.ts'
 import {
@@ -108,14 +108,6 @@ export async function storeReportContent(
   const [contentRef] = await app.content.put([report.content], app.clock.now(), FROM_RESERVE)
   if (contentRef === undefined) throw new Error('a report was not stored')
   return { ...report, contentRef }
-}
-
-/** Smaller buffers are left to the garbage collector. */
-const MIN_RELEASED_BYTES = 16 * KiB
-
-/** Frees the memory of an attachment immediately: the collector ignores the size of buffers. */
-export function releaseBuffer({ buffer, length }: Uint8Array): void {
-  if (length >= MIN_RELEASED_BYTES && buffer instanceof ArrayBuffer && buffer.byteLength === length) buffer.transfer(0)
 }
 
 export interface NewInbound {
