@@ -155,18 +155,14 @@ export async function resolveRouteAddresses(
   { ipv6 }: { ipv6: boolean },
 ): Promise<RouteAddresses> {
   const names = hosts.map(({ host }) => host).join(', ')
-  const all = await Promise.all(hosts.map(({ host }) => resolveHostAddresses(resolver, host, { ipv6 })))
-  const usable = all.flatMap((found, index) =>
-    found.kind === 'ok'
-      ? [
-          {
-            host: hosts[index]?.host ?? '',
-            addresses: found.addresses,
-            ...(found.isSecure && { isSecure: found.isSecure }),
-          },
-        ]
-      : [],
+  const all = await Promise.all(
+    hosts.map(async ({ host }) => ({ host, ...(await resolveHostAddresses(resolver, host, { ipv6 })) })),
   )
+  const usable = all.flatMap((found) => {
+    if (found.kind !== 'ok') return []
+    const { host, addresses, isSecure } = found
+    return [{ host, addresses, ...(isSecure && { isSecure }) }]
+  })
   if (usable.length > 0) return { kind: 'ok', hosts: usable }
   if (all.some(({ kind }) => kind === 'temporary' || kind === 'loop'))
     return { kind: 'temporary', reason: `The addresses of ${names} could not be looked up` }
