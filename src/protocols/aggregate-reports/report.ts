@@ -37,10 +37,8 @@ export function cleanText(value: unknown): string {
 }
 
 /** Returns the members of an object or an array; none for anything else. */
-export const toRecord = (value: unknown): Readonly<Record<string, unknown>> => (isObject(value) ? value : {})
-
-const isObject = (value: unknown): value is Readonly<Record<string, unknown>> =>
-  typeof value === 'object' && value !== null
+export const toRecord = (value: unknown): Readonly<Record<string, unknown>> =>
+  typeof value === 'object' && value !== null ? (value as Readonly<Record<string, unknown>>) : {}
 
 /** Returns the domain in A-labels; undefined when it is not a domain name. */
 export function sanitiseDomain(value: unknown): string | undefined {
