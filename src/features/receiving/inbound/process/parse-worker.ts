@@ -14,7 +14,6 @@ import { KiB, MiB } from '#platform/units.ts'
 import { parseAggregateReport } from '#protocols/aggregate-reports/parse.ts'
 import { parseFeedbackReport } from '#protocols/arf/parse.ts'
 import { authenticate } from '#protocols/authentication/authenticate.ts'
-import type { AuthenticationResult } from '#protocols/authentication/result.ts'
 import { UNKNOWN_AUTHENTICATION } from '#protocols/authentication/unknown.ts'
 import type { Answer, Resolver } from '#protocols/dns/resolver.ts'
 import { parseDsn } from '#protocols/dsn/parse.ts'
@@ -86,9 +85,13 @@ class ParseWorker {
     if (!content.message) files.removeAll()
     content = dropFileStarts(content)
     post({ type: 'parsed', id, content }, collectBuffers(content))
+    const { sourceIp, helo, mailFrom, hostname } = request
+    const facts = { clientIp: sourceIp, helo, mailFrom, hostname }
     const authentication = request.submitted
       ? UNKNOWN_AUTHENTICATION
-      : await authenticateMessage(id, message, request, this.#resolver)
+      : await attemptStep(id, 'authenticating', UNKNOWN_AUTHENTICATION, () =>
+          authenticate(message, facts, this.#resolver, systemClock),
+        )
     post({ type: 'authenticated', id, authentication })
     if (request.sizeBytes > LARGE_MESSAGE_BYTES) Bun.gc(true)
   }
@@ -183,18 +186,13 @@ class AttachmentFiles {
   }
 }
 
-async function authenticateMessage(
-  id: number,
-  message: MessageSource,
-  request: protocol.ParseRequest,
-  resolver: Resolver,
-): Promise<AuthenticationResult> {
-  const { sourceIp, helo, mailFrom, hostname } = request
+/** Returns the result of a step; if the step fails, posts a warning and returns `fallback`. */
+async function attemptStep<T>(id: number, step: string, fallback: T, run: () => T | Promise<T>): Promise<T> {
   try {
-    return await authenticate(message, { clientIp: sourceIp, helo, mailFrom, hostname }, resolver, systemClock)
+    return await run()
   } catch (error) {
-    post({ type: 'warning', id, error: `authenticating: ${toErrorText(error)}` })
-    return UNKNOWN_AUTHENTICATION
+    post({ type: 'warning', id, error: `${step}: ${toErrorText(error)}` })
+    return fallback
   }
 }
 
@@ -220,42 +218,32 @@ async function parseContent(
       strippedText: null,
     }
   }
-  const strippedText = stripQuotes(id, message)
-  const report = request.wantsReport ? await findReport(id, message, request) : {}
+  const { text } = message
+  const strippedText = await attemptStep(id, 'looking for quotations', null, () =>
+    text === null ? null : removeQuotes(text),
+  )
+  const report = request.wantsReport
+    ? await attemptStep(id, 'looking for a report', {}, () => findReport(message, request))
+    : {}
   return { message, strippedText, ...report }
 }
 
-function stripQuotes(id: number, { text }: ParsedMessage): string | null {
-  try {
-    return text === null ? null : removeQuotes(text)
-  } catch (error) {
-    post({ type: 'warning', id, error: `looking for quotations: ${toErrorText(error)}` })
-    return null
-  }
-}
-
 /** Looks for feedback first: feedback reports often contain the parts of a DSN. */
-async function findReport(
-  id: number,
+function findReport(
   message: ParsedMessage,
   { mailFrom }: protocol.ParseRequest,
-): Promise<Pick<protocol.ParsedContent, 'report' | 'reportProblem'>> {
-  try {
-    const feedback = parseFeedbackReport(message)
-    if (feedback) return { report: { kind: 'feedback', report: feedback } }
-    const delivery = parseDsn(message, { mailFrom })
-    if (delivery) return { report: { kind: 'delivery', report: delivery } }
-    const aggregate = parseAggregateReport(message, readWhole)
-    if (aggregate === undefined) return {}
-    // Parsing a report takes many times its unpacked size in memory.
-    Bun.gc(true)
-    return 'refused' in aggregate
-      ? { reportProblem: aggregate.refused }
-      : { report: { kind: 'aggregate', report: aggregate } }
-  } catch (error) {
-    post({ type: 'warning', id, error: `looking for a report: ${toErrorText(error)}` })
-    return {}
-  }
+): Pick<protocol.ParsedContent, 'report' | 'reportProblem'> {
+  const feedback = parseFeedbackReport(message)
+  if (feedback) return { report: { kind: 'feedback', report: feedback } }
+  const delivery = parseDsn(message, { mailFrom })
+  if (delivery) return { report: { kind: 'delivery', report: delivery } }
+  const aggregate = parseAggregateReport(message, readWhole)
+  if (aggregate === undefined) return {}
+  // Parsing a report takes many times its unpacked size in memory.
+  Bun.gc(true)
+  return 'refused' in aggregate
+    ? { reportProblem: aggregate.refused }
+    : { report: { kind: 'aggregate', report: aggregate } }
 }
 
 /** Drops the in-memory start of attachments that are in files. */
