@@ -105,14 +105,12 @@ export const toAttachmentJson = (attachment: StoredAttachment): AttachmentJson =
   ref: attachment.ref,
 })
 
-export type AttachmentWire = Required<Omit<AttachmentJson, 'ref'>>
-
-export const toAttachmentWire = (attachment: AttachmentJson): AttachmentWire => ({
+export const toAttachmentWire = (attachment: AttachmentJson) => ({
   filename: attachment.filename,
   content_type: attachment.content_type,
   size: attachment.size,
   content_id: attachment.content_id ?? null,
-  disposition: attachment.disposition ?? 'attachment',
+  disposition: attachment.disposition ?? ('attachment' as const),
 })
 
 /** Of a listed message: messages can have 1,000 attachments, and a list has 100 messages. */
@@ -223,18 +221,13 @@ export interface LinkedFile {
   readonly index: number
 }
 
-export interface FileLink {
-  readonly url: string
-  readonly expiresAt: Millis
-}
-
 const CONTEXT = 'file link'
 const TTL_MS = hours(1)
 const UUID_BYTES = 16
 const MAX_TOKEN_LENGTH = sealedTokenLength(1 + UUID_BYTES + 3 * MAX_VARINT_BYTES)
 
 /** A link to a file, opened by a route at `path`. Those of one hour are the same, so that they can be cached. */
-export function createFileLink({ keys, config, clock }: App, path: string, file: LinkedFile): FileLink {
+export function createFileLink({ keys, config, clock }: App, path: string, file: LinkedFile) {
   const expiresAt = Math.ceil(clock.now() / TTL_MS) * TTL_MS + TTL_MS
   const token = sealToken(keys, CONTEXT, [
     Buffer.of(FILE_KINDS.indexOf(file.kind)),
