@@ -309,12 +309,10 @@ const isSameOrBelow = (domain: string, parent: string): boolean =>
 
 // ---- Sanitising remote text for storage and output
 
-const VERDICTS: readonly string[] = ['pass', 'fail', 'softfail', 'neutral', 'none', 'policy', 'temperror', 'permerror']
-
-const isVerdict = (text: unknown): text is Verdict => typeof text === 'string' && VERDICTS.includes(text)
+const VERDICTS: readonly Verdict[] = ['pass', 'fail', 'softfail', 'neutral', 'none', 'policy', 'temperror', 'permerror']
 
 /** Maps mailauth's verdict to ours; an unknown word is a permerror. */
-const toVerdict = (text: unknown): Verdict => (isVerdict(text) ? text : 'permerror')
+const toVerdict = (text: unknown): Verdict => VERDICTS.find((verdict) => verdict === text) ?? 'permerror'
 
 // C0 and C1 controls, and characters that change the writing direction.
 const UNPRINTABLE = /[\u0000-\u001f\u007f-\u009f\u2028-\u202e\u2066-\u2069]+/g
