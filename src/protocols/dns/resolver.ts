@@ -136,8 +136,6 @@ interface LookupResult {
 export class StubResolver implements DnsClient {
   readonly #options: ResolverOptions
   readonly #servers: readonly ServerAddress[]
-  readonly #timeoutMs: number
-  readonly #attempts: number
   readonly #cache: ReturnType<typeof createTtlCache<Answer<unknown>>>
   readonly #inFlight = new Map<string, Promise<Answer<unknown>>>()
   readonly #closing = new AbortController()
@@ -157,8 +155,6 @@ export class StubResolver implements DnsClient {
     this.#options = options
     this.#servers = options.servers.map(parseServer)
     if (this.#servers.length === 0) throw new TypeError('servers must name at least one DNS server')
-    this.#timeoutMs = options.timeoutMs ?? 5000
-    this.#attempts = options.attempts ?? 2
     this.#cache = createTtlCache<Answer<unknown>>(options.clock, {
       maxEntries: options.cacheEntries ?? 10_000,
       maxWeight: CACHE_WEIGHT_BYTES,
@@ -175,9 +171,9 @@ export class StubResolver implements DnsClient {
   }
 
   async #askServer(server: ServerAddress, question: Question): Promise<ExchangeResult> {
-    const { clock, randomId, trustsAuthenticity: asksAuthenticity = false } = this.#options
+    const { clock, randomId, timeoutMs = 5000, trustsAuthenticity: asksAuthenticity = false } = this.#options
     const { signal } = this.#closing
-    const options = { clock, timeoutMs: this.#timeoutMs, randomId, signal }
+    const options = { clock, timeoutMs, randomId, signal }
     return this.#limit(async () =>
       signal.aborted ? { kind: 'broken' } : exchange(server, { ...question, asksAuthenticity }, options),
     )
@@ -185,9 +181,10 @@ export class StubResolver implements DnsClient {
 
   /** Returns the first usable response of any server; if there is none, the most specific failure. */
   async #ask(question: Question): Promise<Response | 'servfail' | 'refused' | 'timeout' | 'unasked'> {
+    const { attempts = 2 } = this.#options
     let worthAsking = new Set(this.#servers)
     let failure: 'servfail' | 'refused' | 'timeout' | 'unasked' = 'timeout'
-    for (let round = 0; round < this.#attempts && worthAsking.size > 0; round++) {
+    for (let round = 0; round < attempts && worthAsking.size > 0; round++) {
       for (const server of worthAsking) {
         const result = await this.#askServer(server, question)
         if (result.kind === 'unasked') failure = 'unasked'
