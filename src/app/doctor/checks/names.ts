@@ -2,6 +2,7 @@
 import { checkDomain } from '#features/setup/domains/checks.ts'
 import { findHostnameWarnings } from '#features/setup/domains/dns-records.ts'
 import { listVerifiedDomains, toDomainDns } from '#features/setup/domains/domains.ts'
+import { mapConcurrently } from '#platform/queue/map-concurrently.ts'
 import { parseHostPort } from '#platform/settings/setting-kinds.ts'
 import { resolveHostAddresses } from '#protocols/dns/mail-route.ts'
 import { findPublicUrlWarnings } from '../../cli/setting-warnings.ts'
@@ -77,17 +78,14 @@ export const checkClusterDns = onNetwork(async ({ resolver, service }) => {
   const names = new Set(app.cluster.nodes().map(({ hostname }) => hostname))
   const domains = listVerifiedDomains(app.db, MAX_DOMAINS)
   const count = domains.length
-  const bad: string[] = []
-  const work = async () => {
-    for (let domain = domains.shift(); domain; domain = domains.shift()) {
-      const checks = await checkDomain(resolver, { ...toDomainDns(app, domain), needsOtherNodes: true })
-      const isBad = [checks.spf, checks.return_path, ...(domain.inboundEnabled ? [checks.mx] : [])].some(
-        ({ outcome }) => outcome === 'wrong' || outcome === 'missing',
-      )
-      if (isBad) bad.push(domain.domain)
-    }
-  }
-  await Promise.all(Array.from({ length: MAX_CONCURRENT }, work))
+  const found = await mapConcurrently(domains, MAX_CONCURRENT, async (domain) => {
+    const checks = await checkDomain(resolver, { ...toDomainDns(app, domain), needsOtherNodes: true })
+    const isBad = [checks.spf, checks.return_path, ...(domain.inboundEnabled ? [checks.mx] : [])].some(
+      ({ outcome }) => outcome === 'wrong' || outcome === 'missing',
+    )
+    return isBad ? [domain.domain] : []
+  })
+  const bad = found.flat()
   const nodes = [...names].join(', ')
   if (bad.length === 0)
     return ok(

@@ -24,6 +24,7 @@ import type { Tx } from '#platform/db/commit.ts'
 import { readSnapshot } from '#platform/db/open.ts'
 import { AppError, invalid } from '#platform/errors.ts'
 import { createCheck } from '#platform/http/validation.ts'
+import { mapConcurrently } from '#platform/queue/map-concurrently.ts'
 import {
   createTemplateFinder,
   findReplay,
@@ -241,28 +242,20 @@ async function renderItemTemplates(
   rendering: RenderSession,
   errors: BatchItemError[],
 ): Promise<CheckedItem[]> {
-  const rendered: (CheckedItem | undefined)[] = []
   const findTemplate = createTemplateFinder(app, actor.accountId)
-  let next = 0
-  let isAborted = false
-  const renderNext = async (): Promise<void> => {
-    while (next < items.length && !isAborted) {
-      const position = next++
-      const item = items[position]
-      if (!item) continue
-      try {
-        rendered[position] = item.draft
-          ? { ...item, draft: await renderDraft(app, actor, item.draft, rendering, findTemplate) }
-          : item
-      } catch (error) {
-        isAborted = !isItemError(error)
-        errors.push({ index: item.index, ...toItemError(error) })
-      }
+  let failure: { readonly error: unknown } | undefined
+  const rendered = await mapConcurrently(items, MAX_CONCURRENT_RENDERS, async (item) => {
+    if (failure) return undefined
+    try {
+      return item.draft ? { ...item, draft: await renderDraft(app, actor, item.draft, rendering, findTemplate) } : item
+    } catch (error) {
+      if (isItemError(error)) errors.push({ index: item.index, ...toItemError(error) })
+      else failure ??= { error }
+      return undefined
     }
-  }
-  // All renderers must have ended before the rendering capacity is released, even if one of them fails.
-  const ends = await Promise.allSettled(Array.from({ length: MAX_CONCURRENT_RENDERS }, renderNext))
-  for (const end of ends) if (end.status === 'rejected') throw end.reason
+  })
+  // Thrown only now: all renderers must have ended before the rendering capacity is released.
+  if (failure) throw failure.error
   return rendered.filter((item) => item !== undefined)
 }
 

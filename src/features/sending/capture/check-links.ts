@@ -12,6 +12,7 @@ import { getPublicHost, isOwnHost } from '#features/setup/domains/tracking-domai
 import { tooManyRequests } from '#platform/errors.ts'
 import { createRateLimiter, requireTaken } from '#platform/http/rate-limit.ts'
 import type { HeadOutcome } from '#platform/net/safe-fetch.ts'
+import { mapConcurrently } from '#platform/queue/map-concurrently.ts'
 import { minutes, seconds } from '#platform/units.ts'
 import { decodeValue, readHead } from '#protocols/mime/header-fields.ts'
 import { readCapturedMessage } from './captured.ts'
@@ -85,20 +86,6 @@ async function checkMessage(
     links: await mapConcurrently(checked, MAX_CONCURRENT_LINKS, check),
     truncated: parsed.isTruncated || links.length > checked.length || (html !== null && hasTooManyTags(html)),
   }
-}
-
-async function mapConcurrently<Input, Output>(
-  inputs: readonly Input[],
-  maxConcurrent: number,
-  map: (input: Input) => Promise<Output>,
-): Promise<Output[]> {
-  const outputs: Output[] = []
-  const rest = [...inputs.entries()]
-  const work = async () => {
-    for (let next = rest.shift(); next; next = rest.shift()) outputs[next[0]] = await map(next[1])
-  }
-  await Promise.all(Array.from({ length: maxConcurrent }, work))
-  return outputs
 }
 
 interface CheckLimits extends Pick<LinkOptions, 'isOwnHost'> {

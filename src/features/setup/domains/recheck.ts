@@ -5,6 +5,7 @@
 import type { App } from '#features/core/app/app.ts'
 import { createSystemActor } from '#features/core/audit-logs/audit.ts'
 import { formatUuid } from '#platform/ids.ts'
+import { mapConcurrently } from '#platform/queue/map-concurrently.ts'
 import { checkTracking } from './check-tracking.ts'
 import { checkDomain } from './checks.ts'
 import {
@@ -40,13 +41,9 @@ export async function recheckDomains(app: App, signal?: AbortSignal): Promise<nu
     const last = due.at(-1)
     if (!last) return checked
     after = { nextCheckAt: last.nextCheckAt, id: last.id }
-    const work = async () => {
-      for (let domain = due.shift(); domain && !signal?.aborted; domain = due.shift()) {
-        if (await recheckDomain(app, domain)) checked++
-      }
-    }
-    await Promise.all(Array.from({ length: MAX_CONCURRENT_CHECKS }, work))
-    if (signal?.aborted) return checked
+    await mapConcurrently(due, MAX_CONCURRENT_CHECKS, async (domain) => {
+      if (!signal?.aborted && (await recheckDomain(app, domain))) checked++
+    })
   }
 }
 
