@@ -30,6 +30,7 @@ import {
   isRelayUrl,
   list,
   parseHostPort,
+  path,
   type SettingValues,
   secret,
   size,
@@ -85,10 +86,8 @@ const serviceSettings = {
     (value) => HOST_NAME.test(value),
     "the machine's name",
   ),
-  masterKeyFile: text(
-    '',
+  masterKeyFile: path(
     'File of the master key (32 bytes, base64; former keys below it); default: master.key in the data folder, created at the first start.',
-    'a path',
   ),
   masterKey: secret(
     text(
@@ -144,17 +143,11 @@ const certificateSettings = {
     'Directory of the certificate authority (ACME, RFC 8555); one of your own needs its root in TASSIS_EXTRA_CA_FILE.',
     (value) => isHttpUrl(value) && value.startsWith('https:'),
   ),
-  tlsCertFile: text(
-    '',
+  tlsCertFile: path(
     'PEM file of the certificate chain for SMTP and TASSIS_HTTPS_ADDR, reloaded when it changes; empty: that of TASSIS_ACME_TERMS_AGREED, else a self-signed one.',
-    'a path',
   ),
-  tlsKeyFile: text('', 'PEM file of the key of TASSIS_TLS_CERT_FILE.', 'a path'),
-  extraCaFile: text(
-    '',
-    'PEM file of additional certificate authorities for webhook endpoints and TASSIS_ACME_URL.',
-    'a path',
-  ),
+  tlsKeyFile: path('PEM file of the key of TASSIS_TLS_CERT_FILE.'),
+  extraCaFile: path('PEM file of additional certificate authorities for webhook endpoints and TASSIS_ACME_URL.'),
 }
 
 const sendingSettings = {
@@ -174,10 +167,8 @@ const sendingSettings = {
   overflowUrl: smarthost(
     'Smarthost for mail that would wait: for a suspended provider, or over the daily budget of a new address. Needs verified TLS unless TASSIS_RELAY_TLS says otherwise. Empty: such mail waits.',
   ),
-  providersFile: text(
-    '',
+  providersFile: path(
     'TOML file that overrides limits of receiving providers by name; see docs/delivery.md, "Limits of receiving providers".',
-    'a path',
   ),
   retryExpiryHours: integer(48, 1, 240, 'How long a deferred message is retried before it bounces as expired.'),
   dane: choice(
@@ -335,10 +326,8 @@ const retentionSettings = {
 }
 
 const backupSettings = {
-  backupDir: text(
-    '',
+  backupDir: path(
     'Folder of scheduled backups, best on another disk; the service must be allowed to write to it. Empty: none is written there.',
-    'a path',
   ),
   backupAt: list(
     'Times of day (UTC) of scheduled backups.',

@@ -37,12 +37,11 @@ const toText = (value: unknown): string | undefined =>
       ? String(value)
       : undefined
 
-export const text = (fallback: string, doc: string, allowed = 'any text'): Setting<string> => ({
-  fallback,
-  allowed,
-  doc,
-  parse: toText,
-})
+export const text = (fallback: string, doc: string, allowed = 'any text'): Setting<string> =>
+  checked(fallback, allowed, doc, () => true)
+
+/** A file or folder; empty: none is named. */
+export const path = (doc: string): Setting<string> => text('', doc, 'a path')
 
 export const choice = <const T extends string>(values: readonly T[], fallback: T, doc: string): Setting<T> => ({
   fallback,
@@ -87,19 +86,12 @@ export const integer = (fallback: number, min: number, max: number, doc: string)
   },
 })
 
-const SIZE_UNITS: Record<string, number> = {
-  '': 1,
-  B: 1,
-  K: KiB,
-  KB: KiB,
-  KIB: KiB,
-  M: MiB,
-  MB: MiB,
-  MIB: MiB,
-  G: GiB,
-  GB: GiB,
-  GIB: GiB,
-}
+/** The largest first. */
+const SIZE_UNITS: readonly (readonly [letter: string, bytes: number])[] = [
+  ['G', GiB],
+  ['M', MiB],
+  ['K', KiB],
+]
 
 export const size = (fallback: number, min: number, max: number, doc: string): Setting<number> => ({
   fallback,
@@ -107,9 +99,9 @@ export const size = (fallback: number, min: number, max: number, doc: string): S
   allowed: `a size such as 512MiB, from ${formatSize(min)} to ${formatSize(max)}`,
   doc,
   parse: (value) => {
-    const match = /^(\d{1,12})\s*([a-z]{0,3})$/i.exec(toText(value) ?? '')
-    const unit = SIZE_UNITS[match?.[2]?.toUpperCase() ?? '']
-    if (!match || unit === undefined) return undefined
+    const match = /^(\d{1,12})\s*(?:([KMG])(?:I?B)?|B)?$/i.exec(toText(value) ?? '')
+    if (!match) return undefined
+    const [, unit = 1] = SIZE_UNITS.find(([letter]) => letter === match[2]?.toUpperCase()) ?? []
     const bytes = Number(match[1]) * unit
     return bytes >= min && bytes <= max ? bytes : undefined
   },
@@ -117,10 +109,8 @@ export const size = (fallback: number, min: number, max: number, doc: string): S
 
 /** Formats bytes in the largest unit that divides them: `512MiB`. */
 export function formatSize(bytes: number): string {
-  if (bytes > 0 && bytes % GiB === 0) return `${bytes / GiB}GiB`
-  if (bytes > 0 && bytes % MiB === 0) return `${bytes / MiB}MiB`
-  if (bytes > 0 && bytes % KiB === 0) return `${bytes / KiB}KiB`
-  return `${bytes}B`
+  const [letter, unit] = SIZE_UNITS.find(([, size]) => bytes > 0 && bytes % size === 0) ?? []
+  return unit === undefined ? `${bytes}B` : `${bytes / unit}${letter}iB`
 }
 
 const toItems = (value: unknown): string[] =>
