@@ -225,10 +225,9 @@ async function openSession(
     if (!tls && options.allowPlaintextAuth !== true) {
       return toFailure('auth', { kind: 'tls', message: 'A password is not sent without TLS' })
     }
-    const authResult = await authenticate(channel, extensions.auth, options.auth, timeouts.authMs)
+    const notAuthenticated = await authenticate(channel, extensions.auth, options.auth, timeouts.authMs)
     options.onPhaseEnd?.('auth')
-    if (authResult.kind === 'refused') return { kind: 'refused', phase: 'auth', reply: authResult.reply }
-    if (authResult.kind === 'failed') return toFailure('auth', authResult.failure)
+    if (notAuthenticated) return notAuthenticated
   }
   return { extensions, tls }
 }
@@ -272,18 +271,16 @@ interface SmtpCredentials {
   readonly password: string
 }
 
-type AuthResult =
-  | { readonly kind: 'authenticated' }
-  | { readonly kind: 'refused'; readonly reply: SmtpReply }
-  | { readonly kind: 'failed'; readonly failure: SmtpFailure }
-
-/** Authenticates with the first of PLAIN (RFC 4616) and LOGIN that the server offers. Passwords never reach the transcript. */
+/**
+ * Authenticates with the first of PLAIN (RFC 4616) and LOGIN that the server offers. Passwords never reach the transcript.
+ * Returns how the session ends if that fails.
+ */
 async function authenticate(
   channel: SmtpChannel,
   mechanisms: readonly string[],
   credentials: SmtpCredentials,
   timeoutMs: number,
-): Promise<AuthResult> {
+): Promise<NotConnected | undefined> {
   const { user, password } = credentials
   let steps: Step[]
   if (mechanisms.includes('PLAIN')) {
@@ -296,34 +293,22 @@ async function authenticate(
       { line: encodeBase64(password), transcriptText: '[password]' },
     ]
   } else {
-    return {
-      kind: 'failed',
-      failure: { kind: 'other', message: 'The server offers neither AUTH PLAIN nor AUTH LOGIN' },
-    }
+    return toFailure('auth', { kind: 'other', message: 'The server offers neither AUTH PLAIN nor AUTH LOGIN' })
   }
   for (const [index, step] of steps.entries()) {
     channel.writeCommand(`${step.line}\r\n`, 1, step.transcriptText)
     const answer = await channel.readReply(timeoutMs, 'AUTH')
-    const failure = toAuthFailure(answer, index < steps.length - 1)
-    if (failure) return failure
+    if (!isReply(answer)) return toFailure('auth', answer)
+    if (answer.code >= 400) return { kind: 'refused', phase: 'auth', reply: answer }
+    if (answer.code !== (index < steps.length - 1 ? 334 : 235))
+      return toFailure('auth', { kind: 'protocol', message: `The server answered AUTH with ${answer.text}` })
   }
-  return { kind: 'authenticated' }
+  return undefined
 }
 
 interface Step {
   readonly line: string
   readonly transcriptText: string
-}
-
-/**
- * Returns the failure that a reply means; undefined when the reply is the expected one: 334, or 235 after the last
- * step.
- */
-function toAuthFailure(answer: ReplyOrFailure, hasMoreSteps: boolean): AuthResult | undefined {
-  if (!isReply(answer)) return { kind: 'failed', failure: answer }
-  if (answer.code >= 400) return { kind: 'refused', reply: answer }
-  if (answer.code === (hasMoreSteps ? 334 : 235)) return undefined
-  return { kind: 'failed', failure: { kind: 'protocol', message: `The server answered AUTH with ${answer.text}` } }
 }
 
 const encodeBase64 = (text: string): string => Buffer.from(text).toString('base64')
