@@ -4,7 +4,7 @@
  */
 import { explainDenial } from '#platform/disk/data-owner.ts'
 import { isDiskFull, isLocked, isTransientError } from '#platform/disk/storage-errors.ts'
-import { AppError, type ErrorDetail } from '#platform/errors.ts'
+import { AppError } from '#platform/errors.ts'
 import { toErrorResponse } from '#platform/http/error-response.ts'
 import { formatUuid, newUuid } from '#platform/ids.ts'
 import type { Log } from '#platform/log/log.ts'
@@ -75,9 +75,11 @@ function describeReason(error: unknown): string {
 }
 
 function serveNotReady({ httpAddr }: Config, reason: string): (() => Promise<void>) | undefined {
-  const message = `The service cannot start yet: ${reason}.`
-  const detail = { field: 'database', message: `cannot be opened: ${reason}` }
-  return serveMeanwhile(httpAddr, (path) => respondNotReady(path, 'not_ready', message, detail, RETRY_AFTER_SECONDS))
+  const error = new AppError(503, 'not_ready', `The service cannot start yet: ${reason}.`, {
+    details: [{ field: 'database', message: `cannot be opened: ${reason}` }],
+    retryAfterSeconds: RETRY_AFTER_SECONDS,
+  })
+  return serveMeanwhile(httpAddr, (path) => respondNotReady(path, error))
 }
 
 /** Answers at an address while the service does not listen there. Returns a function that stops it. */
@@ -96,14 +98,5 @@ export function serveMeanwhile(addr: string, respond: (path: string) => Response
 }
 
 /** Alive, but not ready. */
-export function respondNotReady(
-  path: string,
-  code: string,
-  message: string,
-  detail: ErrorDetail,
-  retryAfterSeconds: number,
-): Response {
-  if (path === '/healthz') return Response.json({ status: 'ok' })
-  const error = new AppError(503, code, message, { details: [detail], retryAfterSeconds })
-  return toErrorResponse(error, formatUuid(newUuid()))
-}
+export const respondNotReady = (path: string, error: AppError): Response =>
+  path === '/healthz' ? Response.json({ status: 'ok' }) : toErrorResponse(error, formatUuid(newUuid()))

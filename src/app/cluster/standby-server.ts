@@ -1,4 +1,5 @@
 /** @module What a node answers by HTTP while it does not lead: that it is alive, and who leads. */
+import { AppError } from '#platform/errors.ts'
 import type { ClusterStatus } from '#platform/replication/cluster-status.ts'
 import type { Follower } from '#platform/replication/follower.ts'
 import type { ClusterRow } from '#platform/replication/log.ts'
@@ -50,8 +51,11 @@ export class StandbyServer {
   }
 
   #respond(path: string): Response {
-    const message = `The node ${this.#node} does not lead: ${this.#reason}.`
-    const detail = { field: 'cluster', message: this.#reason }
-    return respondNotReady(path, path === '/readyz' ? 'not_ready' : 'not_leader', message, detail, RETRY_AFTER_SECONDS)
+    const code = path === '/readyz' ? 'not_ready' : 'not_leader'
+    const error = new AppError(503, code, `The node ${this.#node} does not lead: ${this.#reason}.`, {
+      details: [{ field: 'cluster', message: this.#reason }],
+      retryAfterSeconds: RETRY_AFTER_SECONDS,
+    })
+    return respondNotReady(path, error)
   }
 }
