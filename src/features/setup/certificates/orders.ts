@@ -12,7 +12,7 @@ import { attempt } from '#platform/attempt.ts'
 import { createCertificateRequest, type KeyedCertificate } from '#platform/net/self-signed.ts'
 import { type DueLoop, isDue, startDueLoop } from '#platform/queue/due-loop.ts'
 import { parseHostPort } from '#platform/settings/setting-kinds.ts'
-import type { Millis } from '#platform/time/clock.ts'
+import { type Millis, sleepUntilAborted } from '#platform/time/clock.ts'
 import { days, hours, minutes, seconds } from '#platform/units.ts'
 import { type ChallengeType, orderCertificate } from '#protocols/acme/order.ts'
 import { AcmeError, AcmeSession } from '#protocols/acme/session.ts'
@@ -132,21 +132,19 @@ export class CertificateOrders {
   }
 
   async #attempt(host: string, ending: AbortSignal): Promise<void> {
-    const { config, clock, log } = this.#options.app
+    const { config, clock, log, replica } = this.#options.app
     const before = this.#hostState(host)
     // Stored before the order: one that ends with the process counts as a failure, so that a service that is restarted
     // again and again does not use up the limits of the authority, and nothing is ordered that cannot be stored.
     this.#store(host, toFailed(before, HOST_RETRY_MS, clock.now()))
-    const limit = createTimeLimit(clock, ORDER_TIMEOUT_MS, ending)
+    const timeout = new AbortController()
+    const timer = clock.after(ORDER_TIMEOUT_MS, () => timeout.abort())
+    const signal = AbortSignal.any([timeout.signal, ending])
     try {
-      const session = await this.#openSession(limit)
+      const session = await this.#openSession(signal)
       await session.logIn()
-      store.writeCertificate(
-        config.dataDir,
-        host,
-        await this.#order(session, host, before, limit),
-        this.#options.app.replica,
-      )
+      const issued = await this.#order(session, host, before, signal)
+      store.writeCertificate(config.dataDir, host, issued, replica)
       const certificate = store.readCertificate(config.dataDir, host)
       if (!certificate) throw new Error(`the certificate of ${host} cannot be read again`)
       this.#certificates.set(host, certificate)
@@ -156,17 +154,17 @@ export class CertificateOrders {
       log.info({ host, notAfter: toIso(certificate.notAfter) }, 'certificate issued')
     } catch (error) {
       if (ending.aborted) this.#store(host, before)
-      else this.#recordFailure(host, before, limit.signal.aborted ? TIMED_OUT : error)
+      else this.#recordFailure(host, before, signal.aborted ? TIMED_OUT : error)
     } finally {
-      limit.end()
+      timer.cancel()
     }
   }
 
-  #openSession({ signal }: TimeLimit): Promise<AcmeSession> {
-    const { config, clock } = this.#options.app
+  #openSession(signal: AbortSignal): Promise<AcmeSession> {
+    const { config, clock, replica } = this.#options.app
     return AcmeSession.open({
       directoryUrl: config.acmeUrl,
-      key: store.openAccountKey(config.dataDir, this.#options.app.replica),
+      key: store.openAccountKey(config.dataDir, replica),
       transport: createAcmeTransport({ clock, ca: this.#options.authorities, signal }),
       now: () => clock.now(),
     })
@@ -176,7 +174,7 @@ export class CertificateOrders {
     session: AcmeSession,
     host: string,
     { failures }: store.OrderState,
-    limit: TimeLimit,
+    signal: AbortSignal,
   ): Promise<KeyedCertificate> {
     const { clock } = this.#options.app
     const { csr, key } = await createCertificateRequest(host)
@@ -185,7 +183,10 @@ export class CertificateOrders {
       csr,
       challengeTypes: this.#challengeTypes(failures),
       answer: (challenge) => this.#options.challenges.answer(challenge, clock),
-      sleep: (ms) => limit.sleep(ms),
+      sleep: async (ms) => {
+        await sleepUntilAborted(clock, ms, signal)
+        if (signal.aborted) throw TIMED_OUT
+      },
     })
     const problem = store.findCertificateProblem({ cert, key }, host, clock.now())
     if (problem !== undefined)
@@ -234,7 +235,8 @@ export class CertificateOrders {
 
   #store(host: string, state: store.OrderState): void {
     this.#state.hosts[host] = state
-    store.writeOrdersState(this.#options.app.config.dataDir, this.#state, this.#options.app.replica)
+    const { config, replica } = this.#options.app
+    store.writeOrdersState(config.dataDir, this.#state, replica)
   }
 
   /** Deletes what nothing needs: certificates of hosts that have none any more serve until they expire. */
@@ -265,32 +267,6 @@ const TIMED_OUT = new AcmeError('server', 'The order took too long.')
 /** With a third of its lifetime left. */
 const isRenewalDue = ({ notBefore, notAfter }: store.StoredCertificate, now: Millis): boolean =>
   now >= notAfter - (notAfter - notBefore) / 3
-
-interface TimeLimit {
-  readonly signal: AbortSignal
-  sleep(ms: number): Promise<void>
-  end(): void
-}
-
-function createTimeLimit(clock: App['clock'], limitMs: number, ending: AbortSignal): TimeLimit {
-  const timeout = new AbortController()
-  const timer = clock.after(limitMs, () => timeout.abort())
-  const signal = AbortSignal.any([timeout.signal, ending])
-  return {
-    signal,
-    sleep: (ms) =>
-      new Promise((resolve, reject) => {
-        const waiting = clock.after(ms, resolve)
-        const abort = () => {
-          waiting.cancel()
-          reject(TIMED_OUT)
-        }
-        if (signal.aborted) abort()
-        else signal.addEventListener('abort', abort, { once: true })
-      }),
-    end: () => timer.cancel(),
-  }
-}
 
 /** The folder is created with the first file. */
 const listStoredHosts = (dataDir: string): string[] =>
