@@ -48,7 +48,7 @@ import { TrustedClock } from '#platform/process/trusted-clock.ts'
 import { FairScheduler } from '#platform/queue/fair-scheduler.ts'
 import { type Config, ConfigError, InUseError } from '#platform/settings/config.ts'
 import { WorkerRenderer } from '#platform/template/worker-renderer.ts'
-import { type Clock, type Millis, systemClock } from '#platform/time/clock.ts'
+import { type Clock, systemClock } from '#platform/time/clock.ts'
 import { MiB, seconds } from '#platform/units.ts'
 import { type DkimKey, generateDkimKey } from '#protocols/dkim/keys.ts'
 import { type DnsClient, StubResolver } from '#protocols/dns/resolver.ts'
@@ -114,6 +114,7 @@ export class DataDirInUseError extends InUseError {}
 export function openApp(config: Config, options: CreateOptions = {}): OpenedApp {
   const log = options.log ?? createLog(config.logLevel, undefined, options.clock ?? systemClock)
   const metrics = options.metrics ?? NO_METRICS
+  const { replica, cluster } = options
   const authorities = readCertificateAuthorities(config)
   requireKnownPlans(config)
   requireBillingConfig(config)
@@ -130,23 +131,26 @@ export function openApp(config: Config, options: CreateOptions = {}): OpenedApp 
     const now = (options.clock ?? systemClock).now()
     requireNoOtherMachine(config.dataDir, now)
     requireNoOrphanedContent(config.dataDir)
-    if (!options.replica) requireNoCluster(config)
+    if (!replica) requireNoCluster(config)
     const isNew = !existsSync(databasePath)
     const keys = openKeyRing(config, isNew)
     const db = openMainDatabase(databasePath, keys, log, opened)
-    const instance = explainCorruption(databasePath, RESTORE_REMEDY, () =>
-      fenceAndOpenInstance(db, config, log, now, options.replica),
-    )
+    // Fences a copy before anything is sent, and takes the directory for this process.
+    const instance = explainCorruption(databasePath, RESTORE_REMEDY, () => {
+      // The log of a cluster shows that the database is not older than its directory.
+      if (!replica?.isEstablished) markIfForeign(db, config.dataDir, log)
+      fenceIfCopied(db, now, log)
+      return openInstance(db, config.dataDir, now, replica)
+    })
     const clock = new TrustedClock(options.clock ?? systemClock, { log, lastRunAt: readConfirmedTime(db) })
     const checkpointer = createCheckpointer(log)
     const disk = options.disk ?? watchDisk(config, clock, log)
-    const stores = openStores({ config, log, clock, disk, metrics }, checkpointer, db, databasePath, options.replica)
+    const stores = openStores({ config, log, clock, disk, metrics }, checkpointer, db, databasePath, replica)
     const network = openNetwork(config, clock, authorities, options.resolver)
     const parser = createParser({ config, clock, log, resolver: network.senderResolver })
     const renderer = new WorkerRenderer({ clock, log })
     const createDkimKey = options.createDkimKey ?? generateDkimKey
     const workBudget = createWorkBudget({ clock, db }, options.workRate)
-    const { replica, cluster } = options
     const parts = { config, clock, log, metrics, keys, db, replica, cluster, disk, renderer, createDkimKey, workBudget }
     const app = composeApp(parts, stores, network)
     return {
@@ -173,7 +177,7 @@ export function openApp(config: Config, options: CreateOptions = {}): OpenedApp 
     }
   } catch (error) {
     // Closing it would write into its file what the replica does not have.
-    if (!options.replica) for (const database of opened) database.close()
+    if (!replica) for (const database of opened) database.close()
     lock.release()
     throw explainDenial(config.dataDir, toCorruptionError(databasePath, RESTORE_REMEDY, error))
   }
@@ -192,20 +196,6 @@ function openMainDatabase(path: string, keys: KeyRing, log: Log, opened: Pick<Da
     setErasedKey(database, keys.subkey('erased-address'))
     return database
   })
-}
-
-/** Fences the database if it is a copy, before anything is sent, and takes the directory for this process. */
-function fenceAndOpenInstance(
-  db: Database,
-  { dataDir }: Config,
-  log: Log,
-  now: Millis,
-  replica: Replica | undefined,
-): Instance {
-  // The log of a cluster shows that the database is not older than its directory.
-  if (!replica?.isEstablished) markIfForeign(db, dataDir, log)
-  fenceIfCopied(db, now, log)
-  return openInstance(db, dataDir, now, replica)
 }
 
 function openStores(

@@ -111,7 +111,7 @@ export function openInstance(db: Database, dataDir: string, now: Millis, replica
   const machine = readMachine()
   const write = (at: Millis, commits: number, user: Machine | null): void => {
     const file: InstanceFile = { instance: id, commits, machine: user, renewed_at: new Date(at).toISOString() }
-    writeInstanceFile(dataDir, file)
+    replaceFileSync(toPath(dataDir), formatInstanceFile(file))
     // Another node may use its own directory.
     replica?.replaceFile(toPath(dataDir), formatInstanceFile({ ...file, machine: null }))
   }
@@ -142,9 +142,6 @@ function readInstanceFile(dataDir: string): InstanceFile | undefined {
 }
 
 const formatInstanceFile = (content: InstanceFile): string => `${JSON.stringify(content)}\n`
-
-const writeInstanceFile = (dataDir: string, content: InstanceFile): void =>
-  replaceFileSync(toPath(dataDir), formatInstanceFile(content))
 
 const readMachine = (): Machine => ({
   machine_id: readLine('/etc/machine-id'),
