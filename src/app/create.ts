@@ -51,7 +51,7 @@ import { WorkerRenderer } from '#platform/template/worker-renderer.ts'
 import { type Clock, systemClock } from '#platform/time/clock.ts'
 import { MiB, seconds } from '#platform/units.ts'
 import { type DkimKey, generateDkimKey } from '#protocols/dkim/keys.ts'
-import { type DnsClient, StubResolver } from '#protocols/dns/resolver.ts'
+import { type DnsClient, type ResolverOptions, StubResolver } from '#protocols/dns/resolver.ts'
 import { parseServer, readSystemServers } from '#protocols/dns/servers.ts'
 import { isLoopback } from '#protocols/dns/special-addresses.ts'
 import { fenceIfCopied } from './fence/fence-copy.ts'
@@ -281,31 +281,23 @@ function openNetwork(
     randomId: () => randomBelow(65_536),
     trustsAuthenticity: trustsDnssec(config, servers),
   }
-  const resolver = override ?? new StubResolver(dns)
-  const freshResolver = override ?? new StubResolver({ ...dns, cacheEntries: 0 })
-  // A separate client for names that tenants provide: if the DNS servers of such names are silent, lookups for outgoing
-  // mail must not wait.
-  const outgoingResolver =
-    override ?? new StubResolver({ ...dns, timeoutMs: seconds(2), maxConcurrentExchanges: OUTGOING_DNS_EXCHANGES })
-  // One more client for names in received mail, for the same reason.
-  const senderResolver =
-    override ?? new StubResolver({ ...dns, timeoutMs: seconds(2), maxConcurrentExchanges: SENDER_DNS_EXCHANGES })
-  const ownPorts = new Set<number>()
-  const fetch = createOutgoingFetch({ config, clock, resolver: outgoingResolver, ownPorts, authorities })
-  return {
-    resolver,
-    freshResolver,
-    senderResolver,
-    ownPorts,
-    fetch,
-    close() {
-      fetch.close()
-      outgoingResolver.close()
-      senderResolver.close()
-      resolver.close()
-      freshResolver.close()
-    },
+  const open = (options: Partial<ResolverOptions> = {}): DnsClient =>
+    override ?? new StubResolver({ ...dns, ...options })
+  const resolvers = {
+    resolver: open(),
+    freshResolver: open({ cacheEntries: 0 }),
+    // A separate client for names that tenants provide: if the DNS servers of such names are silent, lookups for
+    // outgoing mail must not wait.
+    outgoingResolver: open({ timeoutMs: seconds(2), maxConcurrentExchanges: OUTGOING_DNS_EXCHANGES }),
+    // One more client for names in received mail, for the same reason.
+    senderResolver: open({ timeoutMs: seconds(2), maxConcurrentExchanges: SENDER_DNS_EXCHANGES }),
   }
+  const ownPorts = new Set<number>()
+  const fetch = createOutgoingFetch({ config, clock, resolver: resolvers.outgoingResolver, ownPorts, authorities })
+  const close = (): void => {
+    for (const closable of [fetch, ...Object.values(resolvers)]) closable.close()
+  }
+  return { ...resolvers, ownPorts, fetch, close }
 }
 
 /** Builds the `App` that features receive, with the signals by which they notify each other. */
