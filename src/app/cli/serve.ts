@@ -3,7 +3,7 @@ import { isIPv6 } from 'node:net'
 import { createSetupLink } from '#features/people/team/setup.ts'
 import { giveToOwner } from '#platform/disk/data-owner.ts'
 import { isoTime } from '#platform/http/envelope.ts'
-import { createLog } from '#platform/log/log.ts'
+import { createLog, type Log } from '#platform/log/log.ts'
 import { endProcess } from '#platform/process/end.ts'
 import type { LoadedConfig } from '#platform/settings/config.ts'
 import { parseHostPort } from '#platform/settings/setting-kinds.ts'
@@ -100,11 +100,7 @@ export async function runService(
   }
   // A node that has to wait, for a full disk perhaps, must not keep the lead.
   const ending = member ? AbortSignal.any([starting.signal, AbortSignal.timeout(MAX_WAIT_MS)]) : starting.signal
-  const service = await startUnlessEnded(loaded, ending, member).catch(async (error: unknown) => {
-    if (!member) throw error
-    log.fatal({ err: error }, 'this node cannot start, so that another one has to lead')
-    return undefined
-  })
+  const service = await startUnlessEnded(loaded, ending, member, log)
   if (!service && member) {
     if (signals === 0) log.fatal('this node gives up the lead, so that another one can start')
     await member.abandon()
@@ -123,7 +119,8 @@ export async function runService(
     const signal = await signalled.promise
     log.info({ signal }, 'stopping: waiting for deliveries in flight')
   } finally {
-    await stopInOrder(service, member).catch((error: unknown) => {
+    const stopping = service.stop().then(() => member?.leave())
+    await stopping.catch((error: unknown) => {
       if (!member) throw error
       log.fatal({ err: error }, 'not stopped in order; the next start recovers')
       end()
@@ -136,11 +133,6 @@ export async function runService(
 /** How long the start of a leader may wait. A migration may take longer. */
 const MAX_WAIT_MS = seconds(30)
 
-async function stopInOrder(service: Service, member: Member | undefined): Promise<void> {
-  await service.stop()
-  await member?.leave()
-}
-
 /** Handles errors that no code catches, until it is disposed. */
 function catchUnexpectedErrors(handle: (error: unknown) => void): Disposable {
   process.on('uncaughtException', handle).on('unhandledRejection', handle)
@@ -151,11 +143,12 @@ function catchUnexpectedErrors(handle: (error: unknown) => void): Disposable {
 export const formatHostPort = ({ host, port }: { readonly host: string; readonly port: number }): string =>
   `${isIPv6(host) ? `[${host}]` : host}:${port}`
 
-/** Undefined when a signal ended the wait for a start. */
+/** Undefined when a signal ended the wait for a start, and when a node of a cluster cannot start. */
 async function startUnlessEnded(
   { config, report: settings }: LoadedConfig,
   ending: AbortSignal,
   member: Member | undefined,
+  log: Log,
 ) {
   try {
     // Imported here, because other commands start twice as fast without it.
@@ -163,6 +156,8 @@ async function startUnlessEnded(
     return await startService(config, { settings, replica: member?.replica, cluster: member }, ending)
   } catch (error) {
     if (ending.aborted && error === ending.reason) return undefined
-    throw error
+    if (!member) throw error
+    log.fatal({ err: error }, 'this node cannot start, so that another one has to lead')
+    return undefined
   }
 }
