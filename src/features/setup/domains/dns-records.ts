@@ -97,14 +97,6 @@ export function buildDnsRecords(
 export const listOtherHosts = ({ hostname, otherNodes = [] }: DomainDns): string[] =>
   [...new Set(otherNodes.map((node) => node.hostname))].filter((name) => name !== hostname).sort()
 
-/** The record that points the tracking host to us. */
-export const buildTrackingRecord = (host: string, target: string, isVerified: boolean): DnsRecord => ({
-  type: 'CNAME',
-  host,
-  value: target,
-  verified: isVerified,
-})
-
 /** A DKIM key as it is published. */
 export interface DkimPublicKey {
   readonly type: DkimKeyType

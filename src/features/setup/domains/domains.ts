@@ -165,7 +165,8 @@ export function listDnsRecords(app: DnsSource, domain: Domain): records.ByRecord
     ...(nextDkim && { dkim_next: records.buildDkimRecord(dns, records.toRsaKey(nextDkim), false) }),
     ...(nextEd25519 && { dkim_ed25519_next: records.buildDkimRecord(dns, nextEd25519, false) }),
     ...(host !== null && {
-      tracking: records.buildTrackingRecord(host, getCnameTarget(app.config), trackingVerifiedAt !== null),
+      // Points the tracking host to us.
+      tracking: { type: 'CNAME', host, value: getCnameTarget(app.config), verified: trackingVerifiedAt !== null },
     }),
   }
 }
