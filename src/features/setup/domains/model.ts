@@ -2,7 +2,7 @@
 import { type Static, Type } from '@sinclair/typebox'
 import type { App } from '#features/core/app/app.ts'
 import { isoTime, isoTimeOrNull } from '#platform/http/envelope.ts'
-import { extra, Nullable, OptionalNullable, StrictObject, StringEnum, Timestamp, Uuid } from '#platform/http/schemas.ts'
+import * as S from '#platform/http/schemas.ts'
 import { toWire } from '#platform/http/wire.ts'
 import { formatUuid } from '#platform/ids.ts'
 import type { Millis } from '#platform/time/clock.ts'
@@ -13,7 +13,7 @@ import { findCoveringDomain } from './sending.ts'
 import { getSendsUntil, listLostRecords } from './verification-state.ts'
 import type { DomainVerification } from './verify.ts'
 
-export const NewDomain = StrictObject({
+export const NewDomain = S.StrictObject({
   domain: Type.String({
     minLength: 1,
     maxLength: 1024,
@@ -22,13 +22,13 @@ export const NewDomain = StrictObject({
   }),
 })
 
-export const DomainChange = StrictObject({
+export const DomainChange = S.StrictObject({
   inbound_enabled: Type.Boolean({
     description: 'Whether mail to the domain is accepted, even before its MX record is verified.',
   }),
 })
 
-export const NewTrackingDomain = StrictObject({
+export const NewTrackingDomain = S.StrictObject({
   tracking_domain: Type.String({
     minLength: 1,
     maxLength: 1024,
@@ -36,9 +36,9 @@ export const NewTrackingDomain = StrictObject({
   }),
 })
 
-const RecordType = StringEnum(['TXT', 'MX', 'CNAME'], { description: 'Type of the record.' })
+const RecordType = S.StringEnum(['TXT', 'MX', 'CNAME'], { description: 'Type of the record.' })
 
-const FURTHER_VALUES = extra(
+const FURTHER_VALUES = S.extra(
   Type.Optional(
     Type.Array(Type.String(), {
       description:
@@ -51,47 +51,42 @@ const DnsRecord = (description: string) =>
   Type.Object(
     {
       type: RecordType,
-      host: Type.String({ description: 'Full name of the record, without a trailing dot.' }),
-      value: Type.String({
-        description: 'Value to publish: of a TXT record without quotes, of an MX record without its priority.',
-      }),
-      priority: Type.Optional(Type.Integer({ description: 'Priority of an MX record.' })),
+      host: S.Text('Full name of the record, without a trailing dot.'),
+      value: S.Text('Value to publish: of a TXT record without quotes, of an MX record without its priority.'),
+      priority: Type.Optional(S.Count('Priority of an MX record.')),
       further_values: FURTHER_VALUES,
       verified: Type.Boolean({ description: 'Whether the record is verified.' }),
     },
     { title: 'DnsRecord', description },
   )
 
-const DNS_RECORDS = Type.Object(
-  {
-    spf: DnsRecord('SPF record of the sending subdomain: authorises our addresses to send.'),
-    dkim: DnsRecord('DKIM key with which receivers verify signatures.'),
-    dkim_ed25519: Type.Optional(
-      DnsRecord(
-        'Second DKIM key, Ed25519 (RFC 8463). Optional: mail is also signed with it while this record is published.',
-      ),
+const DNS_RECORDS = S.Part('The DNS records to publish.', {
+  spf: DnsRecord('SPF record of the sending subdomain: authorises our addresses to send.'),
+  dkim: DnsRecord('DKIM key with which receivers verify signatures.'),
+  dkim_ed25519: Type.Optional(
+    DnsRecord(
+      'Second DKIM key, Ed25519 (RFC 8463). Optional: mail is also signed with it while this record is published.',
     ),
-    dkim_next: extra(
-      Type.Optional(DnsRecord('DKIM key of a rotation: signs once this record is published. Keep `dkim` meanwhile.')),
-    ),
-    dkim_ed25519_next: extra(Type.Optional(DnsRecord('Ed25519 key of a rotation, as `dkim_next`.'))),
-    dmarc: DnsRecord('DMARC policy for mail that fails authentication; any valid policy passes.'),
-    return_path: DnsRecord('MX record of the sending subdomain: routes bounces to us.'),
-    mx: DnsRecord('MX record of the domain: needed only to receive mail through this service.'),
-    tracking: Type.Optional(
-      DnsRecord('CNAME of the tracking host: points tracked links to us. Present while a tracking domain is set.'),
-    ),
-  },
-  { description: 'The DNS records to publish.' },
-)
+  ),
+  dkim_next: S.extra(
+    Type.Optional(DnsRecord('DKIM key of a rotation: signs once this record is published. Keep `dkim` meanwhile.')),
+  ),
+  dkim_ed25519_next: S.extra(Type.Optional(DnsRecord('Ed25519 key of a rotation, as `dkim_next`.'))),
+  dmarc: DnsRecord('DMARC policy for mail that fails authentication; any valid policy passes.'),
+  return_path: DnsRecord('MX record of the sending subdomain: routes bounces to us.'),
+  mx: DnsRecord('MX record of the domain: needed only to receive mail through this service.'),
+  tracking: Type.Optional(
+    DnsRecord('CNAME of the tracking host: points tracked links to us. Present while a tracking domain is set.'),
+  ),
+})
 
 const FIELDS = {
-  id: Uuid({ description: 'Id of the domain.' }),
-  account_id: Uuid({ description: 'Account that registered it.' }),
-  dkim_selector: Type.String({ description: 'DKIM selector: the label before `._domainkey`.' }),
-  dkim_public_key: OptionalNullable(Type.String(), { description: 'The `p=` value of the DKIM record.' }),
-  sending_subdomain: Type.String({ description: 'Label of the envelope sender below the domain, such as `send`.' }),
-  status: extra(
+  id: S.Uuid({ description: 'Id of the domain.' }),
+  account_id: S.Uuid({ description: 'Account that registered it.' }),
+  dkim_selector: S.Text('DKIM selector: the label before `._domainkey`.'),
+  dkim_public_key: S.OptionalNullable(Type.String(), { description: 'The `p=` value of the DKIM record.' }),
+  sending_subdomain: S.Text('Label of the envelope sender below the domain, such as `send`.'),
+  status: S.extra(
     Type.Union([Type.Literal('pending'), Type.Literal('verified')], {
       description:
         '`verified` once SPF, DKIM and return path are verified, and for 72 hours after one of them is lost. Mail of a domain that was never verified is captured, unless `covered_by` names one that signs it; after 72 hours without a record, mail is rejected.',
@@ -99,7 +94,7 @@ const FIELDS = {
   ),
   spf_verified: Type.Boolean({ description: 'SPF of the sending subdomain passes for our addresses.' }),
   dkim_verified: Type.Boolean({ description: 'Our DKIM key is published.' }),
-  dkim_ed25519_verified: extra(
+  dkim_ed25519_verified: S.extra(
     Type.Boolean({
       description: 'Our Ed25519 key is published, so mail has a second signature. Not needed to send.',
     }),
@@ -107,50 +102,49 @@ const FIELDS = {
   dmarc_verified: Type.Boolean({ description: 'The domain, or its organisational domain, has a valid DMARC policy.' }),
   return_path_verified: Type.Boolean({ description: 'The MX of the sending subdomain points to us.' }),
   mx_verified: Type.Boolean({ description: 'The MX of the domain itself points to us.' }),
-  mx_verified_at: OptionalNullable(Timestamp(), { description: 'When the MX became verified.' }),
+  mx_verified_at: S.OptionalNullable(S.Timestamp(), { description: 'When the MX became verified.' }),
   inbound_enabled: Type.Boolean({ description: 'Whether mail to the domain is accepted.' }),
-  tracking_domain: OptionalNullable(Type.String(), {
+  tracking_domain: S.OptionalNullable(Type.String(), {
     description: 'Host name of tracked links; null: the host name of the service.',
   }),
   tracking_domain_verified: Type.Boolean({ description: 'The CNAME of the tracking host points to us.' }),
-  tracking_domain_verified_at: OptionalNullable(Timestamp(), {
+  tracking_domain_verified_at: S.OptionalNullable(S.Timestamp(), {
     description: 'When the tracking host became verified.',
   }),
-  verified_at: OptionalNullable(Timestamp(), { description: 'When the domain became verified.' }),
-  records_lost_at: extra(
-    OptionalNullable(Timestamp(), {
+  verified_at: S.OptionalNullable(S.Timestamp(), { description: 'When the domain became verified.' }),
+  records_lost_at: S.extra(
+    S.OptionalNullable(S.Timestamp(), {
       description:
         'When a check first found that a verified domain lacks a record that sending needs; null: no record is missing.',
     }),
   ),
-  lost_records: extra(
+  lost_records: S.extra(
     Type.Optional(
       Type.Array(Type.String(), {
         description: 'Which of `spf`, `dkim` and `return_path` were lost since the domain was verified.',
       }),
     ),
   ),
-  sends_until: extra(
-    OptionalNullable(Timestamp(), {
+  sends_until: S.extra(
+    S.OptionalNullable(S.Timestamp(), {
       description:
         'When a domain that lacks records stops sending, or stopped: 72 hours after `records_lost_at`. From then on, sends fail with 422 `domain_not_verified`.',
     }),
   ),
-  covered_by: extra(
+  covered_by: S.extra(
     Type.Optional(
-      Type.String({
-        description:
-          'The verified domain above this one, which is not verified: its mail is sent, signed by that domain. Missing if there is none.',
-      }),
+      S.Text(
+        'The verified domain above this one, which is not verified: its mail is sent, signed by that domain. Missing if there is none.',
+      ),
     ),
   ),
   dns_records: DNS_RECORDS,
-  former_dkim_selectors: extra(
+  former_dkim_selectors: S.extra(
     Type.Optional(
       Type.Array(
         Type.Object({
-          selector: Type.String({ description: 'The label before `._domainkey`.' }),
-          keep_until: Timestamp({ description: 'From then on its records may be removed from DNS.' }),
+          selector: S.Text('The label before `._domainkey`.'),
+          keep_until: S.Timestamp({ description: 'From then on its records may be removed from DNS.' }),
         }),
         {
           description:
@@ -159,11 +153,11 @@ const FIELDS = {
       ),
     ),
   ),
-  checked_at: extra(
-    OptionalNullable(Timestamp(), { description: 'When its DNS was last checked; null: it never was.' }),
+  checked_at: S.extra(
+    S.OptionalNullable(S.Timestamp(), { description: 'When its DNS was last checked; null: it never was.' }),
   ),
-  created_at: Timestamp({ description: 'When the domain was registered.' }),
-  updated_at: Timestamp({ description: 'When the domain last changed.' }),
+  created_at: S.Timestamp({ description: 'When the domain was registered.' }),
+  updated_at: S.Timestamp({ description: 'When the domain last changed.' }),
 }
 
 /** The RSA records of former keys that must still be in DNS. */
@@ -176,7 +170,7 @@ export const listFormerDkimRecords = (domain: Domain, now: Millis): DnsRecordWir
 
 export const DomainWire = Type.Object({
   ...FIELDS,
-  domain: Type.String({ description: 'Name of the domain, in A-labels.' }),
+  domain: S.Text('Name of the domain, in A-labels.'),
 })
 export type DomainWire = Static<typeof DomainWire>
 
@@ -191,7 +185,7 @@ const Check = (description: string) =>
   Type.Object(
     {
       verified: Type.Boolean({ description: 'Whether the record is verified now.' }),
-      detail: Type.String({ description: 'What was found, what was expected, what to publish.' }),
+      detail: S.Text('What was found, what was expected, what to publish.'),
     },
     { title: 'DnsCheck', description },
   )
@@ -199,15 +193,15 @@ const Check = (description: string) =>
 const CHECKS = {
   spf: Check('The SPF record.'),
   dkim: Check('The DKIM key.'),
-  dkim_next: extra(Type.Optional(Check('The DKIM key of a rotation, which signs once its record is published.'))),
-  dkim_ed25519: extra(Type.Optional(Check('The Ed25519 DKIM key; without it the domain still verifies.'))),
-  dkim_ed25519_next: extra(Type.Optional(Check('The Ed25519 key of a rotation.'))),
+  dkim_next: S.extra(Type.Optional(Check('The DKIM key of a rotation, which signs once its record is published.'))),
+  dkim_ed25519: S.extra(Type.Optional(Check('The Ed25519 DKIM key; without it the domain still verifies.'))),
+  dkim_ed25519_next: S.extra(Type.Optional(Check('The Ed25519 key of a rotation.'))),
   dmarc: Check('The DMARC policy; without one the domain still verifies.'),
   return_path: Check('The MX of the sending subdomain.'),
   mx: Check('The MX of the domain itself; without it the domain still verifies.'),
 }
 
-const CNAME_TARGET = Type.String({ description: 'Name to which the CNAME of the tracking domain must point.' })
+const CNAME_TARGET = S.Text('Name to which the CNAME of the tracking domain must point.')
 
 export const TrackingDomainSet = Type.Object({ data: DomainWire, cname_target: CNAME_TARGET })
 
@@ -236,72 +230,62 @@ const PublishedRecord = (description: string) =>
   Type.Object(
     {
       type: RecordType,
-      name: Type.String({ description: 'Full name of the record, without a trailing dot.' }),
-      zone: Type.String({ description: 'The DNS zone of that name: the closest one above it that has name servers.' }),
-      host: Type.String({
-        description:
-          'The name as the DNS provider of that zone wants it typed: relative to the zone for nearly all; empty: leave the field empty.',
-      }),
-      expected: Type.String({ description: 'What to publish: a TXT without quotes, an MX without its priority.' }),
-      priority: Type.Optional(Type.Integer({ description: 'Priority of an MX.' })),
+      name: S.Text('Full name of the record, without a trailing dot.'),
+      zone: S.Text('The DNS zone of that name: the closest one above it that has name servers.'),
+      host: S.Text(
+        'The name as the DNS provider of that zone wants it typed: relative to the zone for nearly all; empty: leave the field empty.',
+      ),
+      expected: S.Text('What to publish: a TXT without quotes, an MX without its priority.'),
+      priority: Type.Optional(S.Count('Priority of an MX.')),
       further_values: FURTHER_VALUES,
       found: Type.Array(Type.String(), {
         description:
           'The values at the name now, at most 10 of at most 1,024 characters: an MX with its priority; addresses when a tracking host has no CNAME.',
       }),
-      status: StringEnum(['verified', 'missing', 'wrong', 'unanswered'], {
+      status: S.StringEnum(['verified', 'missing', 'wrong', 'unanswered'], {
         description: '`unanswered`: DNS did not respond, so the record may or may not exist.',
       }),
-      detail: Type.String({ description: 'What was found, what was expected, what to publish.' }),
+      detail: S.Text('What was found, what was expected, what to publish.'),
       keep: Type.Optional(
-        Type.String({
-          description:
-            'Of `spf` and `dmarc` with an existing record: the one that stays if it is verified; else the SPF record to publish in its place, with its terms and ours.',
-        }),
+        S.Text(
+          'Of `spf` and `dmarc` with an existing record: the one that stays if it is verified; else the SPF record to publish in its place, with its terms and ours.',
+        ),
       ),
       inherited_from: Type.Optional(
-        Type.String({
-          description:
-            'Of `dmarc`: the domain above this one, whose policy applies because this one has none. Then no record is needed here.',
-        }),
+        S.Text(
+          'Of `dmarc`: the domain above this one, whose policy applies because this one has none. Then no record is needed here.',
+        ),
       ),
     },
     { title: 'PublishedDnsRecord', description },
   )
 
 export const PublishedDnsWire = Type.Object({
-  domain: Type.String({ description: 'The name, in A-labels.' }),
-  zone: Type.String({ description: 'The DNS zone of the domain.' }),
+  domain: S.Text('The name, in A-labels.'),
+  zone: S.Text('The DNS zone of the domain.'),
   nameservers: Type.Array(Type.String(), { description: 'Name servers of the zone; empty when none were found.' }),
-  provider: Nullable(
-    Type.Object({
-      name: Type.String({ description: 'Name of the DNS provider.' }),
-      nameservers: Type.Array(Type.String(), { description: 'Its name servers for the zone.' }),
-      edit_url: Nullable(Type.String(), { description: 'Where its records are edited; null: unknown.' }),
-    }),
-    { description: 'The DNS provider of the zone, recognised by its name servers; null: unknown.' },
-  ),
-  domain_spf: Nullable(Type.String(), {
-    description:
-      'The SPF record of the domain itself, which stays unchanged: that of this service is at the sending subdomain. null: none.',
+  provider: S.NullablePart('The DNS provider of the zone, recognised by its name servers; null: unknown.', {
+    name: S.Text('Name of the DNS provider.'),
+    nameservers: Type.Array(Type.String(), { description: 'Its name servers for the zone.' }),
+    edit_url: S.TextOrNull('Where its records are edited; null: unknown.'),
   }),
-  records: Type.Object(
-    {
-      spf: PublishedRecord('Authorises our addresses to send; at the sending subdomain.'),
-      dkim: PublishedRecord('The key with which receivers verify signatures.'),
-      dkim_ed25519: Type.Optional(
-        PublishedRecord('The key of the second signature; optional. Mail is signed with it while this is published.'),
-      ),
-      dkim_next: Type.Optional(PublishedRecord('The next DKIM key, which signs once this is published.')),
-      dkim_ed25519_next: Type.Optional(PublishedRecord('The next Ed25519 key, as `dkim_next`.')),
-      dmarc: PublishedRecord('The policy for mail that fails; any valid policy passes.'),
-      return_path: PublishedRecord('Routes bounces to us; at the sending subdomain.'),
-      mx: Type.Optional(PublishedRecord('Brings mail to the domain to us; present while inbound mail is enabled.')),
-      tracking: Type.Optional(PublishedRecord('Points tracked links to us; present while a tracking domain is set.')),
-    },
-    { description: 'The records to publish.' },
+  domain_spf: S.TextOrNull(
+    'The SPF record of the domain itself, which stays unchanged: that of this service is at the sending subdomain. null: none.',
   ),
-  checked_at: Timestamp({ description: 'When DNS was asked.' }),
+  records: S.Part('The records to publish.', {
+    spf: PublishedRecord('Authorises our addresses to send; at the sending subdomain.'),
+    dkim: PublishedRecord('The key with which receivers verify signatures.'),
+    dkim_ed25519: Type.Optional(
+      PublishedRecord('The key of the second signature; optional. Mail is signed with it while this is published.'),
+    ),
+    dkim_next: Type.Optional(PublishedRecord('The next DKIM key, which signs once this is published.')),
+    dkim_ed25519_next: Type.Optional(PublishedRecord('The next Ed25519 key, as `dkim_next`.')),
+    dmarc: PublishedRecord('The policy for mail that fails; any valid policy passes.'),
+    return_path: PublishedRecord('Routes bounces to us; at the sending subdomain.'),
+    mx: Type.Optional(PublishedRecord('Brings mail to the domain to us; present while inbound mail is enabled.')),
+    tracking: Type.Optional(PublishedRecord('Points tracked links to us; present while a tracking domain is set.')),
+  }),
+  checked_at: S.Timestamp({ description: 'When DNS was asked.' }),
   warnings: Type.Array(Type.String(), {
     description:
       'Why the records cannot work whatever DNS has, such as a host name of the service that DNS cannot have.',
