@@ -147,7 +147,8 @@ export class MetricsEndpoint {
     })
     this.#server = server
     this.#readers = READERS.map((create) => create(sources))
-    measureEventLoop(createDelayHistogram(this.#registry), this.#stopping.signal)
+    const delay = createHistogram(this.#registry, 'tassis_event_loop_delay_seconds', DELAY_BUCKETS)
+    measureEventLoop((lateSeconds) => delay.observe(lateSeconds), this.#stopping.signal)
     return { host: server.hostname ?? host, port: server.port ?? port }
   }
 
@@ -201,12 +202,6 @@ const DELAY_BUCKETS = [0.001, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5]
 
 const createHistogram = <L extends string>(registry: Registry, name: CountedName, buckets: number[], label?: L) =>
   new Histogram<L>({ name, help: COUNTED[name], buckets, labelNames: label ? [label] : [], registers: [registry] })
-
-/** Registers the delay of the event loop; returns the function that observes it. */
-function createDelayHistogram(registry: Registry): (lateSeconds: number) => void {
-  const delay = createHistogram(registry, 'tassis_event_loop_delay_seconds', DELAY_BUCKETS)
-  return (lateSeconds) => delay.observe(lateSeconds)
-}
 
 function createCounters(registry: Registry): Metrics {
   const counter = <L extends string>(name: CountedName, ...labelNames: readonly L[]) =>
