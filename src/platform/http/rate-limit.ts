@@ -1,5 +1,6 @@
 /** @module Token buckets, one per key (an account, an address). In memory only: a restart fills them. */
 import type { Clock } from '#platform/time/clock.ts'
+import { storeNewest } from '../bounded-map.ts'
 import { tooManyRequests } from '../errors.ts'
 
 export interface Rate {
@@ -32,14 +33,11 @@ export function createRateLimiter(clock: Pick<Clock, 'monotonicMs'>, maxKeys = 1
   /** Returns the up-to-date bucket of a key. */
   const bucketOf = (key: string, rate: Rate): Bucket => {
     const nowMs = clock.monotonicMs()
-    const known = buckets.get(key)
-    if (known) buckets.delete(key)
-    else if (buckets.size >= maxKeys) buckets.delete(buckets.keys().next().value ?? key)
-    const bucket = known ?? { tokens: rate.burst, atMs: nowMs, rate }
+    const bucket = buckets.get(key) ?? { tokens: rate.burst, atMs: nowMs, rate }
     bucket.tokens = tokensAt(bucket, rate, nowMs)
     bucket.atMs = nowMs
     bucket.rate = rate
-    buckets.set(key, bucket)
+    storeNewest(buckets, key, bucket, maxKeys)
     return bucket
   }
 

@@ -2,6 +2,7 @@
  * @module Caches Intl formatters, because creating a formatter takes a thousand times as long as using it. The cache
  * must not influence what a render costs, so each render pays for its formatters as if they were new.
  */
+import { storeNewest } from '../bounded-map.ts'
 import type { Charge } from './filter-arguments.ts'
 
 const MAX_CACHED_FORMATTERS = 64
@@ -25,10 +26,7 @@ export function createFormatters<T>(charge: Charge) {
         charge(NEW_FORMATTER_UNITS)
       }
       const formatter = cached.get(key) ?? make()
-      cached.delete(key)
-      cached.set(key, formatter)
-      const [oldest] = cached.keys()
-      if (cached.size > MAX_CACHED_FORMATTERS && oldest !== undefined) cached.delete(oldest)
+      storeNewest(cached, key, formatter, MAX_CACHED_FORMATTERS)
       return formatter
     },
     /** Starts another render, which pays for its formatters again. */

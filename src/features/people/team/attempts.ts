@@ -6,6 +6,7 @@
  * someone with the password can submit one.
  */
 import type { App } from '#features/core/app/app.ts'
+import { storeNewest } from '#platform/bounded-map.ts'
 import { createNetworkLimiter } from '#platform/http/network-limit.ts'
 import { createRateLimiter, type Rate, type RateDecision, requireTaken } from '#platform/http/rate-limit.ts'
 import { networkOf, networksOf } from '#platform/net/network.ts'
@@ -57,13 +58,8 @@ export function createAttempts(app: App) {
   const remainingWaitMs = (key: string): number => (failures.get(key)?.untilMs ?? 0) - app.clock.monotonicMs()
   const addFailure = (key: string, maxMs: number): void => {
     const count = (failures.get(key)?.count ?? 0) + 1
-    failures.delete(key)
-    if (failures.size >= MAX_CACHED_KEYS) {
-      const [oldest] = failures.keys()
-      if (oldest !== undefined) failures.delete(oldest)
-    }
     const delayMs = backoffDelayMs(count - FREE_FAILURES + 1, { minMs: seconds(1), maxMs: maxMs })
-    failures.set(key, { count, untilMs: app.clock.monotonicMs() + delayMs })
+    storeNewest(failures, key, { count, untilMs: app.clock.monotonicMs() + delayMs }, MAX_CACHED_KEYS)
   }
 
   return {

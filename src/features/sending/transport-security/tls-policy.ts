@@ -3,6 +3,7 @@
  * its hosts, and what both demand of a session.
  */
 import type { App } from '#features/core/app/app.ts'
+import { storeNewest } from '#platform/bounded-map.ts'
 import { prepareStatements } from '#platform/db/open.ts'
 import { FairPool } from '#platform/queue/fair-scheduler.ts'
 import type { Millis } from '#platform/time/clock.ts'
@@ -100,10 +101,7 @@ export class StsPolicies {
   }
 
   #cache(domain: string, known: KnownDomain): void {
-    this.#known.delete(domain)
-    this.#known.set(domain, known)
-    const oldest = this.#known.keys().next().value
-    if (this.#known.size > MAX_CACHED_DOMAINS && oldest !== undefined) this.#known.delete(oldest)
+    storeNewest(this.#known, domain, known, MAX_CACHED_DOMAINS)
   }
 
   /** Checks for the current policy of a domain, once for all callers at the same time. */

@@ -9,6 +9,7 @@ import { createSecureContext, type SecureContext } from 'node:tls'
 import type { App } from '#features/core/app/app.ts'
 import { normaliseHost } from '#features/setup/domains/tracking-domain.ts'
 import { attempt } from '#platform/attempt.ts'
+import { storeNewest } from '#platform/bounded-map.ts'
 import { createCertificateRequest, type KeyedCertificate } from '#platform/net/self-signed.ts'
 import { type DueLoop, isDue, startDueLoop } from '#platform/queue/due-loop.ts'
 import { parseHostPort } from '#platform/settings/setting-kinds.ts'
@@ -92,10 +93,7 @@ export class CertificateOrders {
     const context =
       this.#contexts.get(host) ?? createSecureContext({ ...TLS_OPTIONS, cert: stored.cert, key: stored.key })
     // The least recently used one is evicted.
-    this.#contexts.delete(host)
-    this.#contexts.set(host, context)
-    const [oldest] = this.#contexts.keys()
-    if (this.#contexts.size > MAX_CONTEXTS && oldest !== undefined) this.#contexts.delete(oldest)
+    storeNewest(this.#contexts, host, context, MAX_CONTEXTS)
     return context
   }
 

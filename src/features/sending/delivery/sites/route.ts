@@ -9,6 +9,7 @@ import { accountOfLane, domainOfLane, SANDBOX_LANE, SIMULATOR_LANE } from '#feat
 import { findRedirect } from '#features/sending/queue/queue-rules.ts'
 import { chooseTlsPolicy, nameSite } from '#features/sending/transport-security/tls-policy.ts'
 import type { DemandSource } from '#features/sending/transport-security/transport-security.ts'
+import { storeNewest } from '#platform/bounded-map.ts'
 import { shuffle } from '#platform/ids.ts'
 import { backoffDelayMs } from '#platform/queue/backoff.ts'
 import type { Clock, Millis } from '#platform/time/clock.ts'
@@ -266,7 +267,7 @@ export class FailedAddresses {
   record({ address, kind }: AddressFailure): void {
     const now = this.#clock.now()
     if (kind === 'tls') {
-      store(this.#brokenTls, address, now + BROKEN_TLS_MS)
+      storeNewest(this.#brokenTls, address, now + BROKEN_TLS_MS, MAX_ADDRESSES)
       return
     }
     const earlier = this.#silent.get(address)
@@ -274,7 +275,7 @@ export class FailedAddresses {
     if (earlier && this.#isAhead(earlier.until)) return
     const failures = (earlier?.failures ?? 0) + 1
     const delayMs = backoffDelayMs(failures, { minMs: MIN_SILENT_MS, maxMs: MAX_MEMORY_MS })
-    store(this.#silent, address, { until: now + delayMs, failures })
+    storeNewest(this.#silent, address, { until: now + delayMs, failures }, MAX_ADDRESSES)
     if (!isIPv6(address)) return
     if (this.#silentIpv6.size < MAX_SILENT_IPV6) this.#silentIpv6.add(address)
     if (this.#silentIpv6.size >= MAX_SILENT_IPV6) this.#ipv6Until = now + IPV6_MS
@@ -315,12 +316,4 @@ export class FailedAddresses {
     const leftMs = until - this.#clock.now()
     return leftMs > 0 && leftMs <= MAX_MEMORY_MS
   }
-}
-
-function store<T>(map: Map<string, T>, address: string, value: T): void {
-  // Deleted first, so that the address becomes the newest.
-  map.delete(address)
-  map.set(address, value)
-  const [oldest] = map.size > MAX_ADDRESSES ? map.keys() : []
-  if (oldest !== undefined) map.delete(oldest)
 }
