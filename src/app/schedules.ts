@@ -36,6 +36,7 @@ import { purgeWebhookHistory } from '#features/webhooks/webhooks/manage/purge.ts
 import { isTransientError } from '#platform/disk/storage-errors.ts'
 import type { DueLoop } from '#platform/queue/due-loop.ts'
 import type { Config } from '#platform/settings/config.ts'
+import { sleepUntilAborted } from '#platform/time/clock.ts'
 import { minutes } from '#platform/units.ts'
 import { runMissedBackup, runScheduledBackup, toPatterns } from './backup/scheduled.ts'
 import { isBackupScheduled } from './backup/state.ts'
@@ -84,7 +85,6 @@ const listBackupSchedules = (config: Config): Schedule[] =>
 export function startSchedules(opened: OpenedApp): { stop(): Promise<void> } {
   const { log, clock } = opened.app
   const shutdown = new AbortController()
-  const ended = new Promise((resolve) => shutdown.signal.addEventListener('abort', resolve, { once: true }))
   const running = new Set<Promise<void>>()
   const runOnce = async (name: string, run: Run) => {
     for (;;) {
@@ -95,7 +95,7 @@ export function startSchedules(opened: OpenedApp): { stop(): Promise<void> } {
         log.error({ err: error, task: name }, 'recurring task failed')
         if (!isTransientError(error)) return
       }
-      await Promise.race([clock.sleep(RETRY_DELAY_MS), ended])
+      await sleepUntilAborted(clock, RETRY_DELAY_MS, shutdown.signal)
       if (shutdown.signal.aborted) return
     }
   }

@@ -11,7 +11,7 @@ import type { Log } from '#platform/log/log.ts'
 import { backoffDelayMs } from '#platform/queue/backoff.ts'
 import type { Config } from '#platform/settings/config.ts'
 import { parseHostPort } from '#platform/settings/setting-kinds.ts'
-import type { Clock } from '#platform/time/clock.ts'
+import { type Clock, sleepUntilAborted } from '#platform/time/clock.ts'
 import { minutes, seconds } from '#platform/units.ts'
 import { DataDirInUseError } from './create.ts'
 
@@ -38,7 +38,6 @@ export async function startWhenPossible<T>(
   { config, clock, log, ending }: StartOptions,
   { isListening }: { readonly isListening: boolean },
 ): Promise<T> {
-  const ended = new Promise((resolve) => ending.addEventListener('abort', resolve, { once: true }))
   let stopNotReadyServer: (() => Promise<void>) | undefined
   let failures = 0
   let loggedAtMs = Number.NEGATIVE_INFINITY
@@ -58,7 +57,7 @@ export async function startWhenPossible<T>(
         }
         if (!isListening) stopNotReadyServer ??= serveNotReady(config, describeReason(error))
       }
-      await Promise.race([clock.sleep(backoffDelayMs(++failures, RETRY_DELAYS)), ended])
+      await sleepUntilAborted(clock, backoffDelayMs(++failures, RETRY_DELAYS), ending)
     }
   } finally {
     await stopNotReadyServer?.()

@@ -17,7 +17,7 @@ import {
 import { attempt } from '#platform/attempt.ts'
 import { hmacSha256 } from '#platform/crypto/crypto.ts'
 import type { Config } from '#platform/settings/config.ts'
-import { systemClock } from '#platform/time/clock.ts'
+import { sleepUntilAborted, systemClock } from '#platform/time/clock.ts'
 import { seconds } from '#platform/units.ts'
 import { loadConfig } from '../settings.ts'
 import { findServiceUrl } from './api.ts'
@@ -61,8 +61,7 @@ export async function listen(options: ListenOptions): Promise<number | undefined
   options.print(`Secret: ${deriveListenSecret(key)}`)
   const api = createClient<Api>(API, { url, key, retries: 0, timeoutMs: TIMEOUT_MS })
   const state: Listening = { position: options.after, isReachable: true }
-  const ended = new Promise((resolve) => signal.addEventListener('abort', resolve, { once: true }))
-  for (let waitMs = 0; !signal.aborted; await Promise.race([systemClock.sleep(waitMs), ended]))
+  for (let waitMs = 0; !signal.aborted; await sleepUntilAborted(systemClock, waitMs, signal))
     try {
       waitMs = (await forwardPage(options, api, state)) ? 0 : POLL_MS
     } catch (error) {
