@@ -21,7 +21,7 @@ import type { Target } from './target.ts'
 
 const NO_FILTERS: Filters = {}
 
-interface ListOptions<Row> extends PageOptions<PageOf<Row>> {
+export interface ListOptions<Row> extends PageOptions<PageOf<Row>> {
   /** Reads a page; the names of the filters are those of its query. */
   read(query: Readonly<Record<string, string | undefined>>): Read<PromiseLike<PageOf<Row>>>
   readonly filters?: Filters
@@ -159,7 +159,7 @@ interface FrameProps extends Pick<ComponentProps<typeof Page>, 'title' | 'naviga
   readonly query: UseQueryResult<unknown>
 }
 
-interface ListScreenProps<Row> extends Omit<ListViewProps<Row>, 'empty'>, Omit<FrameProps, 'query' | 'children'> {
+export interface ListScreenProps<Row> extends Omit<ListViewProps<Row>, 'empty'>, Omit<FrameProps, 'query' | 'children'> {
   /** The frame of the screens of an area. */
   readonly frame?: (props: FrameProps) => ReactNode
   readonly above?: ReactNode

@@ -2,14 +2,12 @@
 import type { OperatorAccountSummary } from '#client/operator-api.ts'
 import { read } from '../../api/client.ts'
 import { NameLink } from '../../parts/links.tsx'
-import { ListScreen, useList } from '../../parts/list.tsx'
 import { EmptyState } from '../../parts/page.tsx'
 import { StatusLabel } from '../../parts/status.tsx'
 import type { Column } from '../../parts/table.tsx'
 import { Time } from '../../parts/time.tsx'
 import { ACCOUNT_FILTERS } from '../filters.ts'
-import { ServerFrame } from './frame.tsx'
-import { REFRESHED } from './queries.ts'
+import { ServerList } from './frame.tsx'
 
 export const AccountBadge = ({
   account: { paused_at: pausedAt, disabled_at: disabledAt },
@@ -47,18 +45,15 @@ const COLUMNS: readonly Column<OperatorAccountSummary>[] = [
   { header: 'Created', width: '9rem', isNumeric: true, phone: 'bare', cell: ({ created_at: at }) => <Time iso={at} /> },
 ]
 
-export default function AccountsScreen() {
-  const list = useList({ read: read.operator.listAccounts, filters: ACCOUNT_FILTERS, ...REFRESHED })
-  return (
-    <ListScreen
-      frame={ServerFrame}
-      title="Accounts"
-      list={list}
-      columns={COLUMNS}
-      isWide
-      noun="account"
-      empty={<EmptyState title="There is no account" command="tassis accounts create --help" />}
-      advice="Search for a part of the name or of the owner’s address, or for the whole id."
-    />
-  )
-}
+const AccountsScreen = () => (
+  <ServerList
+    title="Accounts"
+    read={read.operator.listAccounts}
+    filters={ACCOUNT_FILTERS}
+    columns={COLUMNS}
+    noun="account"
+    empty={<EmptyState title="There is no account" command="tassis accounts create --help" />}
+    advice="Search for a part of the name or of the owner’s address, or for the whole id."
+  />
+)
+export default AccountsScreen

@@ -1,14 +1,12 @@
 /** @module Spam complaints about mail of all accounts. */
 import type { OperatorComplaint } from '#client/operator-api.ts'
 import { read } from '../../api/client.ts'
-import { ListScreen, useList } from '../../parts/list.tsx'
 import { EmptyState } from '../../parts/page.tsx'
 import type { Column } from '../../parts/table.tsx'
 import { Time } from '../../parts/time.tsx'
 import { ACCOUNT_FILTER } from '../filters.ts'
 import { AccountLink } from './account-link.tsx'
-import { ServerFrame } from './frame.tsx'
-import { REFRESHED } from './queries.ts'
+import { ServerList } from './frame.tsx'
 
 const COLUMNS: readonly Column<OperatorComplaint>[] = [
   { header: 'Account', width: '14%', cell: ({ account_id: id, account }) => <AccountLink id={id} name={account} /> },
@@ -34,22 +32,19 @@ const COLUMNS: readonly Column<OperatorComplaint>[] = [
   { header: 'Time', width: '8.5rem', isNumeric: true, phone: 'aside', cell: ({ created_at: at }) => <Time iso={at} /> },
 ]
 
-export default function ComplaintsScreen() {
-  const list = useList({ read: read.operator.listComplaints, filters: ACCOUNT_FILTER, ...REFRESHED })
-  return (
-    <ListScreen
-      frame={ServerFrame}
-      title="Complaints"
-      list={list}
-      columns={COLUMNS}
-      isWide
-      noun="complaint"
-      empty={
-        <EmptyState
-          title="No complaint yet"
-          text="When somebody marks mail of this service as spam, the report of their provider appears here."
-        />
-      }
-    />
-  )
-}
+const ComplaintsScreen = () => (
+  <ServerList
+    title="Complaints"
+    read={read.operator.listComplaints}
+    filters={ACCOUNT_FILTER}
+    columns={COLUMNS}
+    noun="complaint"
+    empty={
+      <EmptyState
+        title="No complaint yet"
+        text="When somebody marks mail of this service as spam, the report of their provider appears here."
+      />
+    }
+  />
+)
+export default ComplaintsScreen

@@ -1,7 +1,6 @@
 /** @module What the monitoring of accounts found: suspicions, and pauses. */
 import type { OperatorFinding } from '#client/operator-api.ts'
 import { read } from '../../api/client.ts'
-import { ListScreen, useList } from '../../parts/list.tsx'
 import { EmptyState, Facts } from '../../parts/page.tsx'
 import { StatusLabel } from '../../parts/status.tsx'
 import type { Column } from '../../parts/table.tsx'
@@ -9,8 +8,7 @@ import { Time } from '../../parts/time.tsx'
 import { ACCOUNT_FILTER } from '../filters.ts'
 import { AccountLink } from './account-link.tsx'
 import { toDetailText, toSourceName } from './format.ts'
-import { ServerFrame } from './frame.tsx'
-import { REFRESHED } from './queries.ts'
+import { ServerList } from './frame.tsx'
 
 const COLUMNS: readonly Column<OperatorFinding>[] = [
   { header: 'Account', width: '16%', cell: ({ account_id: id, account }) => <AccountLink id={id} name={account} /> },
@@ -44,22 +42,19 @@ function Details({ finding: { reason, detail, email_id: emailId } }: { readonly 
   )
 }
 
-export default function FindingsScreen() {
-  const list = useList({ read: read.operator.listFindings, filters: ACCOUNT_FILTER, ...REFRESHED })
-  return (
-    <ListScreen
-      frame={ServerFrame}
-      title="Findings"
-      list={list}
-      columns={COLUMNS}
-      isWide
-      noun="finding"
-      empty={
-        <EmptyState
-          title="No finding yet"
-          text="Accounts whose mail bounces, is complained about or looks like a scam appear here, and pauses by an operator."
-        />
-      }
-    />
-  )
-}
+const FindingsScreen = () => (
+  <ServerList
+    title="Findings"
+    read={read.operator.listFindings}
+    filters={ACCOUNT_FILTER}
+    columns={COLUMNS}
+    noun="finding"
+    empty={
+      <EmptyState
+        title="No finding yet"
+        text="Accounts whose mail bounces, is complained about or looks like a scam appear here, and pauses by an operator."
+      />
+    }
+  />
+)
+export default FindingsScreen

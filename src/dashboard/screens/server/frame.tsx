@@ -7,11 +7,15 @@ import { readAgain } from '../../api/data.ts'
 import { SESSION, useSession } from '../../api/session.tsx'
 import { Authenticator } from '../../parts/authenticator.tsx'
 import { ActionButton } from '../../parts/buttons.tsx'
+import type { Filters } from '../../parts/filters.ts'
 import { quote } from '../../parts/format.ts'
+import { type ListOptions, ListScreen, type ListScreenProps, useList } from '../../parts/list.tsx'
 import { AreaNavigation, EmptyState, ErrorState, Page, QueryView } from '../../parts/page.tsx'
 import { usePasswordAgain } from '../../parts/password-again.tsx'
+import type { Column } from '../../parts/table.tsx'
 import type { Target } from '../../parts/target.ts'
 import { Time } from '../../parts/time.tsx'
+import { REFRESHED } from './queries.ts'
 
 const LINKS = [
   { label: 'Health', to: '/server' },
@@ -68,6 +72,26 @@ export const ServerPage = <T,>({ above, children, ...frame }: ServerPageProps<T>
     <QueryView query={frame.query}>{children}</QueryView>
   </ServerFrame>
 )
+
+interface ServerListProps<Row> extends Omit<ListScreenProps<Row>, 'frame' | 'list' | 'isWide'> {
+  readonly read: ListOptions<Row>['read']
+  readonly filters: Filters
+}
+
+/** A screen of a list and nothing else. */
+export function ServerList<Row extends object>({ read, filters, ...screen }: ServerListProps<Row>) {
+  const list = useList({ read, filters, ...REFRESHED })
+  return <ListScreen frame={ServerFrame} list={list} isWide {...screen} />
+}
+
+/** The column of lists of received messages with the time at which each came. */
+export const RECEIVED: Column<{ readonly received_at: string }> = {
+  header: 'Received',
+  width: '8.5rem',
+  isNumeric: true,
+  phone: 'aside',
+  cell: ({ received_at: at }) => <Time iso={at} />,
+}
 
 /** All is read again every 15 seconds. */
 const ReadAt = ({ query: { dataUpdatedAt, data } }: { readonly query: UseQueryResult<unknown> }) =>

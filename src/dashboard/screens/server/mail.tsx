@@ -7,14 +7,12 @@ import { useData } from '../../api/data.ts'
 import { DeleteButton } from '../../parts/dialog.tsx'
 import { formatBytes, toTitle } from '../../parts/format.ts'
 import { NameLink } from '../../parts/links.tsx'
-import { ListScreen, useList } from '../../parts/list.tsx'
 import { LongText } from '../../parts/long-text.tsx'
 import { EmptyState, Facts, Section } from '../../parts/page.tsx'
 import type { Column } from '../../parts/table.tsx'
 import { Time } from '../../parts/time.tsx'
 import { OPERATOR_MAIL_FILTERS } from '../filters.ts'
-import { ServerFrame, ServerPage } from './frame.tsx'
-import { REFRESHED } from './queries.ts'
+import { RECEIVED, ServerList, ServerPage } from './frame.tsx'
 
 const oneRoute = getRouteApi('/server/mail/$id')
 
@@ -36,34 +34,25 @@ const COLUMNS: readonly Column<OperatorMessageSummary>[] = [
   { header: 'Recipient', cell: ({ rcpt_to: to }) => <bdi>{to.join(', ')}</bdi> },
   { header: 'Kind', width: '8rem', phone: 'bare', cell: ({ kind }) => KINDS[kind] ?? kind },
   { header: 'Why here', phone: 'none', cell: ({ reason }) => <bdi title={reason}>{reason}</bdi> },
-  {
-    header: 'Received',
-    width: '8.5rem',
-    isNumeric: true,
-    phone: 'aside',
-    cell: ({ received_at: at }) => <Time iso={at} />,
-  },
+  RECEIVED,
 ]
 
-export default function MailScreen() {
-  const list = useList({ read: read.operator.listMessages, filters: OPERATOR_MAIL_FILTERS, ...REFRESHED })
-  return (
-    <ListScreen
-      frame={ServerFrame}
-      title="Postmaster mail"
-      list={list}
-      columns={COLUMNS}
-      isWide
-      noun="message"
-      empty={
-        <EmptyState
-          title="No mail for you yet"
-          text="Mail to postmaster and abuse of this host, and reports and bounces that cannot be read."
-        />
-      }
-    />
-  )
-}
+const MailScreen = () => (
+  <ServerList
+    title="Postmaster mail"
+    read={read.operator.listMessages}
+    filters={OPERATOR_MAIL_FILTERS}
+    columns={COLUMNS}
+    noun="message"
+    empty={
+      <EmptyState
+        title="No mail for you yet"
+        text="Mail to postmaster and abuse of this host, and reports and bounces that cannot be read."
+      />
+    }
+  />
+)
+export default MailScreen
 
 export function MessageScreen() {
   const { id } = oneRoute.useParams()

@@ -13,7 +13,7 @@ import { QueryView, Section } from '../../parts/page.tsx'
 import { StatusLabel } from '../../parts/status.tsx'
 import { type Column, DataTable } from '../../parts/table.tsx'
 import { Time } from '../../parts/time.tsx'
-import { ServerFrame } from './frame.tsx'
+import { RECEIVED, ServerFrame } from './frame.tsx'
 import { REFRESHED, refetchInterval } from './queries.ts'
 
 const route = getRouteApi('/server/received')
@@ -42,13 +42,7 @@ const ENTRY_COLUMNS: readonly Column<OperatorReceivedMessage>[] = [
     phone: 'none',
     cell: ({ size_bytes: bytes }) => formatBytes(bytes),
   },
-  {
-    header: 'Received',
-    width: '8.5rem',
-    isNumeric: true,
-    phone: 'bare',
-    cell: ({ received_at: at }) => <Time iso={at} />,
-  },
+  { ...RECEIVED, phone: 'bare' },
 ]
 
 export default function ReceivedScreen() {

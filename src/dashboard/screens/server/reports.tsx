@@ -6,14 +6,12 @@ import { read } from '../../api/client.ts'
 import { useData } from '../../api/data.ts'
 import { formatBytes } from '../../parts/format.ts'
 import { NameLink } from '../../parts/links.tsx'
-import { ListScreen, useList } from '../../parts/list.tsx'
 import { LongText } from '../../parts/long-text.tsx'
 import { EmptyState, Facts } from '../../parts/page.tsx'
 import type { Column } from '../../parts/table.tsx'
 import { Time } from '../../parts/time.tsx'
 import { REPORT_FILTERS } from '../filters.ts'
-import { ServerFrame, ServerPage } from './frame.tsx'
-import { REFRESHED } from './queries.ts'
+import { RECEIVED, ServerList, ServerPage } from './frame.tsx'
 
 const oneRoute = getRouteApi('/server/reports/$id')
 
@@ -28,13 +26,7 @@ const COLUMNS: readonly Column<OperatorReportSummary>[] = [
   { header: 'Reporter', phone: 'bare', cell: ({ organisation }) => <bdi>{organisation}</bdi> },
   { header: 'Account', phone: 'none', cell: ({ account }) => <bdi>{account ?? 'None'}</bdi> },
   { header: 'Days in UTC', width: '13rem', phone: 'none', cell: (report) => <Period report={report} /> },
-  {
-    header: 'Received',
-    width: '8.5rem',
-    isNumeric: true,
-    phone: 'aside',
-    cell: ({ received_at: at }) => <Time iso={at} />,
-  },
+  RECEIVED,
 ]
 
 /** Reports cover whole days in UTC. */
@@ -45,25 +37,22 @@ function Period({ report: { period_start: start, period_end: end } }: { readonly
   )
 }
 
-export default function ReportsScreen() {
-  const list = useList({ read: read.operator.listReports, filters: REPORT_FILTERS, ...REFRESHED })
-  return (
-    <ListScreen
-      frame={ServerFrame}
-      title="Domain reports"
-      list={list}
-      columns={COLUMNS}
-      isWide
-      noun="report"
-      empty={
-        <EmptyState
-          title="No report yet"
-          text="DMARC and TLS reports of other mail servers, if the DNS records of a domain name an address here."
-        />
-      }
-    />
-  )
-}
+const ReportsScreen = () => (
+  <ServerList
+    title="Domain reports"
+    read={read.operator.listReports}
+    filters={REPORT_FILTERS}
+    columns={COLUMNS}
+    noun="report"
+    empty={
+      <EmptyState
+        title="No report yet"
+        text="DMARC and TLS reports of other mail servers, if the DNS records of a domain name an address here."
+      />
+    }
+  />
+)
+export default ReportsScreen
 
 export function ReportScreen() {
   const { id } = oneRoute.useParams()
