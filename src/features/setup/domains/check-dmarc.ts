@@ -22,9 +22,8 @@ export async function checkDmarc(resolver: Resolver, dns: DomainDns): Promise<re
     if (inherited !== undefined) return inherited
   }
   const host = toDmarcHost(dns.domain)
-  const isAt = async (name: string) =>
-    result.hasRecord(await resolver.txt(name), (text) => isDmarc(result.removeQuoting(text)))
-  const hint = await result.findAbsenceHint(resolver, dns.domain, host, isAt)
+  const isPolicy = (text: string) => isDmarc(result.removeQuoting(text))
+  const hint = await result.findAbsenceHint(resolver, dns.domain, host, (name) => resolver.txt(name), isPolicy)
   return result.missing(`There is no DMARC record at ${host}.`, hint, result.adviseTxt(host, DMARC_VALUE))
 }
 

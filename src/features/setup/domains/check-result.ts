@@ -35,10 +35,6 @@ export function toRecordsOrCheck<T>(answer: Answer<T>, what: string, host: strin
   return answer.kind === 'ok' ? answer.records : []
 }
 
-/** Whether a look-up found a record that passes the test. */
-export const hasRecord = <T>(answer: Answer<T>, test: (record: T) => boolean): boolean =>
-  answer.kind === 'ok' && answer.records.some(test)
-
 export const isCheck = (value: object): value is Check => 'outcome' in value
 
 const FAILURE_REASONS = {
@@ -86,13 +82,15 @@ export const findQuotingProblem = (record: string): string | undefined =>
 /**
  * The likely reason why a record is missing at `host`, as a sentence; '' if none is found. A look-up that fails
  * finds none.
- * @param isAt whether the record exists at another name
+ * @param ask looks up the records at another name
+ * @param isMissed whether one of them is the missing record
  */
-export async function findAbsenceHint(
+export async function findAbsenceHint<T>(
   resolver: Resolver,
   domain: string,
   host: string,
-  isAt: (name: string) => Promise<boolean>,
+  ask: (name: string) => Promise<Answer<T>>,
+  isMissed: (record: T) => boolean,
 ): Promise<string> {
   const alias = await resolver.cname(host)
   if (alias.kind === 'ok') {
@@ -100,7 +98,8 @@ export async function findAbsenceHint(
   }
   for (const zone of new Set([domain, findRegistrableDomain(domain) ?? domain])) {
     // The resolver does not query a name that is too long.
-    if (!(await isAt(`${host}.${zone}`))) continue
+    const found = await ask(`${host}.${zone}`)
+    if (found.kind !== 'ok' || !found.records.some(isMissed)) continue
     const recordName = host === zone ? '@' : host.slice(0, -zone.length - 1)
     return `It was found at ${host}.${zone} instead: the DNS provider appends ${zone} automatically, so enter only ${recordName} as the name of the record.`
   }

@@ -42,9 +42,8 @@ async function checkAbsentSpf(resolver: Resolver, dns: DomainDns, texts: readonl
     const problem = result.findQuotingProblem(lookalike) ?? 'is not valid: it must begin with v=spf1 and a space'
     return result.wrong(`The SPF record at ${host} is ${result.quoteValue(lookalike)}, which ${problem}.`, advice)
   }
-  const isOurs = async (name: string) =>
-    result.hasRecord(await resolver.txt(name), (text) => result.removeQuoting(text) === formatSpfValue(dns))
-  const hint = await result.findAbsenceHint(resolver, dns.domain, host, isOurs)
+  const isOurs = (text: string) => result.removeQuoting(text) === formatSpfValue(dns)
+  const hint = await result.findAbsenceHint(resolver, dns.domain, host, (name) => resolver.txt(name), isOurs)
   return result.missing(`There is no SPF record at ${host}.`, hint, advice)
 }
 

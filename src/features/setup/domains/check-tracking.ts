@@ -45,8 +45,9 @@ export async function checkTracking(
       `Remove the address records. ${advice}`,
     )
   }
-  const isOurs = async (name: string) => result.hasRecord(await resolver.cname(name), (value) => value === target)
-  const hint = await result.findAbsenceHint(resolver, findRegistrableDomain(host) ?? host, host, isOurs)
+  const domain = findRegistrableDomain(host) ?? host
+  const isOurs = (value: string) => value === target
+  const hint = await result.findAbsenceHint(resolver, domain, host, (name) => resolver.cname(name), isOurs)
   return result.missing(`There is no CNAME record at ${host}.`, hint, advice)
 }
 

@@ -66,9 +66,8 @@ async function checkMx(resolver: Resolver, dns: DomainDns, host: string, purpose
   const values = [hostname, ...others].join(', and another with the value ')
   const publish = `Publish an MX record at ${host} with priority 10 and the value ${values}`
   if (records.length === 0) {
-    const isOurs = async (name: string) =>
-      result.hasRecord(await resolver.mx(name), ({ exchange }) => exchange === hostname.toLowerCase())
-    const hint = await result.findAbsenceHint(resolver, domain, host, isOurs)
+    const isOurs = ({ exchange }: MxRecord) => exchange === hostname.toLowerCase()
+    const hint = await result.findAbsenceHint(resolver, domain, host, (name) => resolver.mx(name), isOurs)
     return result.missing(`There is no MX record at ${host}.`, purpose.whenMissing, hint, formatAdvice(publish))
   }
   const named = records.filter((r) => r.exchange !== '')
