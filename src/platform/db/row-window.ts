@@ -18,36 +18,24 @@ export interface RowWindow {
 /** Above every stored id and time. */
 const ABOVE_ALL = Number.MAX_SAFE_INTEGER
 
-const invalidCursor = () => invalid('cursor', 'cursor must be the next_cursor of a page of this list.')
+/** The key of a window, which must be of the form of `first`; without a key, `first`, which is before all rows. */
+function readKey<Key extends RowKey>({ after }: Pick<RowWindow, 'after'>, first: Key): Key {
+  if (!after) return first
+  if (after.length !== first.length || after.some((value, index) => typeof value !== typeof first[index]))
+    throw invalid('cursor', 'cursor must be the next_cursor of a page of this list.')
+  return after as Key
+}
 
 /** For a list ordered by id, newest first: the exclusive upper bound of the ids. */
-export function belowId({ after }: Pick<RowWindow, 'after'>): number {
-  if (!after) return ABOVE_ALL
-  const [id] = after
-  if (after.length !== 1 || typeof id !== 'number') throw invalidCursor()
-  return id
-}
+export const belowId = (window: Pick<RowWindow, 'after'>): number => readKey<readonly [number]>(window, [ABOVE_ALL])[0]
 
 /** For a list ordered by a text, in its order: the exclusive lower bound of the texts. */
-export function aboveText({ after }: Pick<RowWindow, 'after'>): string {
-  if (!after) return ''
-  const [text] = after
-  if (after.length !== 1 || typeof text !== 'string') throw invalidCursor()
-  return text
-}
+export const aboveText = (window: Pick<RowWindow, 'after'>): string => readKey<readonly [string]>(window, [''])[0]
 
 /** For a list ordered by time and then id, newest first: the exclusive upper bound of both. */
-export function belowTimeAndId({ after }: Pick<RowWindow, 'after'>): readonly [time: number, id: number] {
-  if (!after) return [ABOVE_ALL, ABOVE_ALL]
-  const [time, id] = after
-  if (after.length !== 2 || typeof time !== 'number' || typeof id !== 'number') throw invalidCursor()
-  return [time, id]
-}
+export const belowTimeAndId = (window: Pick<RowWindow, 'after'>) =>
+  readKey<readonly [time: number, id: number]>(window, [ABOVE_ALL, ABOVE_ALL])
 
 /** For a list ordered by time and then by a text, newest first: the exclusive upper bound of both. */
-export function belowTimeAndText({ after }: Pick<RowWindow, 'after'>): readonly [time: number, text: string] {
-  if (!after) return [ABOVE_ALL, '']
-  const [time, text] = after
-  if (after.length !== 2 || typeof time !== 'number' || typeof text !== 'string') throw invalidCursor()
-  return [time, text]
-}
+export const belowTimeAndText = (window: Pick<RowWindow, 'after'>) =>
+  readKey<readonly [time: number, text: string]>(window, [ABOVE_ALL, ''])
