@@ -4,29 +4,14 @@
  */
 
 import { toStorageError } from '#platform/disk/storage-errors.ts'
-import { AppError, type ErrorDetail, type ErrorType } from '../errors.ts'
+import { AppError } from '../errors.ts'
+import type { DialectErrorResponse } from './dialect.ts'
 
 /**
- * Has the fields of the error twice, at the top level and below `error`: some clients read one form, some the other.
+ * Status, headers and body of the response to `error`. The body has the fields of the error twice, at the top level and
+ * below `error`: some clients read one form, some the other.
  */
-export interface ErrorBody {
-  error: { code: string; message: string; type: ErrorType; docs_url: null }
-  code: string
-  message: string
-  type: ErrorType
-  request_id: string
-  details?: readonly ErrorDetail[]
-  retry_after?: number
-}
-
-export interface ErrorResponseData {
-  readonly status: number
-  readonly headers: Readonly<Record<string, string>>
-  readonly body: ErrorBody
-}
-
-/** Status, headers and body of the response to `error`. */
-export function toErrorResponseData(error: AppError, requestId: string): ErrorResponseData {
+export function toErrorResponseData(error: AppError, requestId: string): DialectErrorResponse {
   const { status, code, message, type, details, retryAfterSeconds, facts } = error
   return {
     status,
