@@ -1,16 +1,9 @@
 /** @module The two response envelopes of the API, and the wire form of times. */
 
+import type { Static } from '@sinclair/typebox'
 import type { RowKey } from '../db/row-window.ts'
 import { formatCursor } from './cursor.ts'
-import { type Page, requireReachable } from './schemas.ts'
-
-export interface Pagination {
-  page: number
-  per_page: number
-  total: number
-  total_pages: number
-  next_cursor?: string
-}
+import { type Page, type PaginationSchema, requireReachable } from './schemas.ts'
 
 /** `{data}`. */
 export const dataBody = <T>(data: T): { data: T } => ({ data })
@@ -35,7 +28,7 @@ export function pageBody<T>(
   rows: readonly T[],
   { page, perPage, total, rowsBefore = total, tooDeepField, after, hasMore }: PageResult,
   lastKey?: RowKey,
-): { data: T[]; pagination: Pagination } {
+): { data: T[]; pagination: Static<typeof PaginationSchema> } {
   requireReachable({ tooDeepField, rowsBefore: hasMore ? 0 : rowsBefore }, total)
   const seen = rowsBefore + rows.length
   // After a cursor with a key, `rowsBefore` is the count from when the cursor was issued, and rows may have left the

@@ -78,15 +78,9 @@ export const FreeMap = (options: SchemaOptions = {}) =>
   })
 
 /** Converts `[]`, PHP's encoding of an empty map, to an empty map. Leaves undefined and null unchanged. */
-export function mapFromPhp(value: Record<string, unknown> | readonly unknown[]): Record<string, unknown>
-export function mapFromPhp(
-  value: Record<string, unknown> | readonly unknown[] | null | undefined,
-): Record<string, unknown> | null | undefined
-export function mapFromPhp(
-  value: Record<string, unknown> | readonly unknown[] | null | undefined,
-): Record<string, unknown> | null | undefined {
-  return Array.isArray(value) ? {} : (value as Record<string, unknown> | null | undefined)
-}
+export const mapFromPhp = <Missing extends null | undefined = never>(
+  value: Record<string, unknown> | readonly unknown[] | Missing,
+) => (Array.isArray(value) ? {} : value) as Record<string, unknown> | Missing
 
 /** Marks a field of a response that the interface does not have: strict clients do not get it. */
 export const extra = <T extends TSchema>(schema: T): T => ({ ...schema, [EXTRA]: true })
@@ -108,7 +102,7 @@ export const DataBody = <T extends TSchema>(schema: T) => Type.Object({ data: sc
 export const PageBody = <T extends TSchema>(schema: T) =>
   Type.Object({ data: Type.Array(schema), pagination: PaginationSchema })
 
-const PaginationSchema = Type.Object({
+export const PaginationSchema = Type.Object({
   page: Type.Integer({ description: 'Number of this page, from 1.' }),
   per_page: Type.Integer({ description: 'Maximum number of rows on a page.' }),
   total: Type.Integer({ description: 'Rows on all pages.' }),
