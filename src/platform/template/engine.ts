@@ -6,6 +6,8 @@
  */
 import { readFileSync } from 'node:fs'
 import wasmPath from 'minijinja-js/dist/bundler/minijinja_js_bg.wasm' with { type: 'file' }
+import { attempt } from '../attempt.ts'
+import { isJsonObject } from '../json-object.ts'
 import { KiB } from '../units.ts'
 import { adaptSource, MISSING_FILTER } from './adapt.ts'
 import {
@@ -23,7 +25,7 @@ import {
 import { FilterError } from './filter-arguments.ts'
 import { createFilters, createMeteredFilter, type Filters } from './filters.ts'
 import * as limits from './limits.ts'
-import { type KnownNames, lint } from './lint.ts'
+import { type IsKnown, lint } from './lint.ts'
 import { meter } from './metering.ts'
 import { type Environment, InstanceLostError, Minijinja, MinijinjaError, OutputTooLongError } from './minijinja.ts'
 import type { RenderedParts, RenderOutcome, TemplateFault, TemplatePart, TemplateSource } from './renderer.ts'
@@ -91,16 +93,11 @@ export class Engine {
    * Names of filters and tests that exist. Unknown names are not cached, because a tenant could use any number of them.
    */
   readonly #knownNames = { filter: new Set<string>(), test: new Set<string>() }
-  readonly #known: KnownNames
 
   /** Throws when the WASM module is not the supported one. */
   constructor() {
     this.#host = this.#newHost()
     this.#filters = createFilters(this.#charge)
-    this.#known = {
-      isFilter: (name) => this.#isKnown('filter', name),
-      isTest: (name) => this.#isKnown('test', name),
-    }
   }
 
   /** @param share fraction of the units of work that the render may use */
@@ -136,7 +133,7 @@ export class Engine {
       if (text === undefined) continue
       try {
         this.#runInHost(() => this.#getCompiled(part, text))
-        const fault = this.#runInHost(() => lint(part, text, this.#known))
+        const fault = this.#runInHost(() => lint(part, text, this.#isKnown))
         if (fault) faults.push(fault)
       } catch (error) {
         if (error instanceof InstanceLostError) faults.push(limitFault(part))
@@ -306,12 +303,12 @@ export class Engine {
       return createFaultAt(part, parsedError.line, 'error', `the filter "${failure.name}" ${failure.problem}`)
     if (isUndefinedError(parsedError)) return missingFault(part, parsedError.line, undefined)
     return (
-      (isUnknownName(parsedError) ? lint(part, source, this.#known) : undefined) ??
+      (isUnknownName(parsedError) ? lint(part, source, this.#isKnown) : undefined) ??
       otherFault(part, source, parsedError)
     )
   }
 
-  #isKnown(kind: 'filter' | 'test', name: string): boolean {
+  readonly #isKnown: IsKnown = (kind, name) => {
     if (this.#knownNames[kind].has(name)) return true
     const environment = this.#newEnvironment()
     let answer: boolean
@@ -348,14 +345,9 @@ interface Variables {
 }
 
 function parseVariables(dataJson: string): Variables | TemplateFault {
-  let data: unknown
-  try {
-    data = LONG_NUMBER.test(dataJson) ? JSON.parse(dataJson, reviveWholeNumber) : JSON.parse(dataJson)
-  } catch {
-    data = undefined
-  }
-  if (typeof data !== 'object' || data === null || Array.isArray(data))
-    return dataFault('error', 'template_data must be a JSON object.')
+  const revive = LONG_NUMBER.test(dataJson) ? reviveWholeNumber : undefined
+  const data: unknown = attempt(() => JSON.parse(dataJson, revive))
+  if (!isJsonObject(data)) return dataFault('error', 'template_data must be a JSON object.')
   return { sizeBytes: dataJson.length, entries: Object.entries(data) }
 }
 

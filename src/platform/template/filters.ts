@@ -76,10 +76,7 @@ function wrapLine(line: string, { width, breaksWords, breaksAtHyphens }: WrapOpt
     const characters = splitCharacters(piece)
     const size = characters.length
     if (length + size <= width) add(piece, size)
-    else if (size <= width) {
-      finish()
-      add(piece, size)
-    } else if (!breaksWords) {
+    else if (size <= width || !breaksWords) {
       finish()
       add(piece, size)
     } else {

@@ -58,14 +58,11 @@ function convert(value: unknown, type: string, flags: string, precision: number 
       return formatSigned(toInteger(value), flags, (whole) => whole.toString().padStart(precision ?? 0, '0'))
     case 'x':
     case 'X':
-    case 'o': {
-      const [radix, prefix] = type === 'o' ? [8, '0o'] : [16, `0${type}`]
-      const text = formatSigned(toInteger(value), flags, (whole) => {
-        const digits = whole.toString(radix).padStart(precision ?? 0, '0')
-        return (flags.includes('#') ? prefix : '') + (type === 'X' ? digits.toUpperCase() : digits)
+    case 'o':
+      return formatSigned(toInteger(value), flags, (whole) => {
+        const digits = whole.toString(type === 'o' ? 8 : 16).padStart(precision ?? 0, '0')
+        return (flags.includes('#') ? `0${type}` : '') + (type === 'X' ? digits.toUpperCase() : digits)
       })
-      return text
-    }
     case 'f':
     case 'F':
       return formatSigned(toNumber(value), flags, (number) => formatFixed(Number(number), precision ?? 6))

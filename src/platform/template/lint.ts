@@ -9,10 +9,8 @@ import { findTags, type Tag, type Token } from './scan.ts'
 /** Statements that read other templates. They are errors, because a template is always rendered alone. */
 const CROSS_TEMPLATE_STATEMENTS = new Set(['include', 'extends', 'import', 'from'])
 
-export interface KnownNames {
-  isFilter(name: string): boolean
-  isTest(name: string): boolean
-}
+/** Whether there is a filter or test with this name. */
+export type IsKnown = (kind: 'filter' | 'test', name: string) => boolean
 
 /** Filters that take the name of a filter or test as text, in their first or second argument. */
 const FILTERS_TAKING_NAMES: ReadonlyMap<string, { readonly kind: 'filter' | 'test'; readonly place: 0 | 1 }> = new Map([
@@ -24,7 +22,7 @@ const FILTERS_TAKING_NAMES: ReadonlyMap<string, { readonly kind: 'filter' | 'tes
 ] as const)
 
 /** Returns the first error found; undefined: there is none. */
-export function lint(part: TemplatePart, source: string, known: KnownNames): TemplateFault | undefined {
+export function lint(part: TemplatePart, source: string, isKnown: IsKnown): TemplateFault | undefined {
   for (const tag of findTags(source)) {
     const [keyword] = tag.tokens
     if (tag.type === 'statement' && keyword && CROSS_TEMPLATE_STATEMENTS.has(keyword.text))
@@ -36,8 +34,8 @@ export function lint(part: TemplatePart, source: string, known: KnownNames): Tem
       )
     for (const [token, kind] of [...findNames(tag), ...findQuotedNames(tag)]) {
       const name = token.type === 'string' ? token.text.slice(1, -1) : token.text
-      const isKnown = kind === 'filter' ? known.isFilter(name) : known.isTest(name)
-      if (!isKnown) return createFaultAt(part, lineOf(source, token), 'syntax', `the ${kind} "${name}" is unknown`)
+      if (!isKnown(kind, name))
+        return createFaultAt(part, lineOf(source, token), 'syntax', `the ${kind} "${name}" is unknown`)
     }
   }
   return undefined
