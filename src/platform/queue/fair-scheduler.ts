@@ -22,7 +22,7 @@ interface Piece {
 
 export interface FairSchedulerOptions extends FairQueueLimits {
   readonly clock: Pick<Clock, 'monotonicMs'>
-  /** Creates the error for a piece that exceeds the limits or is evicted. */
+  /** Creates the error for work that exceeds the limits or is evicted. */
   readonly overload: () => Error
 }
 
@@ -179,12 +179,9 @@ const toSingleStep = <T>(piece: () => T): Iterator<void, T> => ({ next: () => ({
 /** Minimum cost of a piece, so that fairness also works for pieces shorter than the clock's resolution. */
 const MIN_COST_MS = 0.01
 
-export interface FairPoolOptions extends FairQueueLimits {
-  readonly clock: Pick<Clock, 'monotonicMs'>
+export interface FairPoolOptions extends FairSchedulerOptions {
   /** Maximum number of concurrent tasks. */
   readonly concurrency: number
-  /** Creates the error for work that exceeds the limits or is evicted. */
-  readonly overload: () => Error
 }
 
 interface Task {
@@ -201,11 +198,6 @@ export class FairPool {
   constructor(options: FairPoolOptions) {
     this.#options = options
     this.#queue = new FairQueue(options, (task) => task.refuse())
-  }
-
-  /** Number of tasks that have not started. */
-  get waiting(): number {
-    return this.#queue.size
   }
 
   /**
