@@ -8,6 +8,7 @@ import type { Clock, Timer } from '#platform/time/clock.ts'
 import { seconds } from '#platform/units.ts'
 import {
   createHttpsPoster,
+  type HttpsPosterOptions,
   type PostContent,
   type PostFailure,
   type PostResponse,
@@ -40,13 +41,7 @@ export type FetchOutcome =
 export type FetchFailureCause = 'refused' | 'own' | 'dns' | 'connection' | 'tls' | 'timeout' | 'protocol'
 
 /** A request for the head of a response, as for the check of a link. */
-export interface HeadRequest {
-  readonly method: 'HEAD' | 'GET'
-  readonly headers: Readonly<Record<string, string>>
-  /** Time limit for the whole call. */
-  readonly timeoutMs: number
-  readonly signal?: AbortSignal
-}
+export type HeadRequest = Pick<PostRequest, 'headers' | 'timeoutMs' | 'signal'> & { readonly method: 'HEAD' | 'GET' }
 
 export type HeadOutcome =
   | { readonly kind: 'response'; readonly status: number; readonly location: string | undefined }
@@ -56,17 +51,14 @@ export type HeadOutcome =
 
 export type UrlCheck =
   | { readonly kind: 'ok' }
-  | { readonly kind: 'invalid'; readonly reason: string }
-  | { readonly kind: 'refused'; readonly reason: string }
-  | { readonly kind: 'unresolvable'; readonly reason: string }
+  | { readonly kind: 'invalid' | 'refused' | 'unresolvable'; readonly reason: string }
 
 export type HostLookup =
   | { readonly kind: 'ok'; readonly addresses: readonly string[] }
   /** `reason` is one sentence; `isTemporary` means that DNS gave no definite answer. */
   | { readonly kind: 'failed'; readonly reason: string; readonly isTemporary: boolean }
 
-export interface SafeFetchOptions {
-  readonly clock: Clock
+export interface SafeFetchOptions extends HttpsPosterOptions {
   /** Resolves a host name to all its IPv4 and IPv6 addresses. */
   readonly lookUp: (host: string) => Promise<HostLookup>
   /**
@@ -79,8 +71,6 @@ export interface SafeFetchOptions {
    * author of the URL may not learn what the service's DNS servers answer.
    */
   readonly findRefusal: (address: string, port: number) => string | undefined
-  /** Trusted certificate authorities in PEM; undefined: those of the system. */
-  readonly ca?: readonly string[] | undefined
 }
 
 const MAX_URL_LENGTH = 2048
@@ -105,7 +95,7 @@ export class SafeFetch {
 
   constructor(options: SafeFetchOptions) {
     this.#options = options
-    this.#poster = createHttpsPoster({ clock: options.clock, ca: options.ca })
+    this.#poster = createHttpsPoster(options)
   }
 
   /**
@@ -277,12 +267,8 @@ function parseUrl(text: string, schemes: readonly Scheme[] = ['https']): ParsedU
     return `The URL must begin with ${schemes.map((known) => `${known}://`).join(' or ')} and a host name.`
   // Also rejects empty credentials, which the URL parser ignores.
   if (/^[^/]*\/\/[^/?#]*@/.test(text)) return 'The URL must not contain a user name or password.'
-  let url: URL
-  try {
-    url = new URL(text)
-  } catch {
-    return 'The URL is not valid; give one such as https://example.com/hooks.'
-  }
+  const url = URL.parse(text)
+  if (!url) return 'The URL is not valid; give one such as https://example.com/hooks.'
   if (url.port === '0') return 'The URL must not have port 0.'
   const host = url.hostname.replace(/^\[|\]$/g, '').replace(/\.$/, '')
   if (isIP(host) === 0 && !DNS_NAME.test(host))
