@@ -3,7 +3,8 @@
  * chosen by server name for each connection, so it may change at any time. Bun's own HTTP server cannot do that: its
  * `reload` ignores `tls`, and it knows no ALPN (measured in Bun 1.4.5).
  */
-import { connect, createServer, type Server, type Socket } from 'node:net'
+import { once } from 'node:events'
+import { connect, createServer, type Socket } from 'node:net'
 import { type SecureContext, TLSSocket } from 'node:tls'
 import { canOpenDescriptor } from '#platform/process/descriptors.ts'
 import type { Clock } from '#platform/time/clock.ts'
@@ -54,7 +55,8 @@ export async function startTlsListener(options: TlsListenerOptions) {
     socket.on('close', () => sockets.delete(socket))
     acceptConnection(socket, options)
   })
-  await listen(server, options)
+  server.listen(options.port, options.hostname)
+  await once(server, 'listening')
   const address = server.address()
   if (address === null || typeof address === 'string') throw new Error('the TLS listener has no port')
   server.on('error', () => undefined)
@@ -68,15 +70,6 @@ export async function startTlsListener(options: TlsListenerOptions) {
     },
   }
 }
-
-const listen = (server: Server, { hostname, port }: TlsListenerOptions): Promise<void> =>
-  new Promise((resolve, reject) => {
-    server.once('error', reject)
-    server.listen(port, hostname, () => {
-      server.removeListener('error', reject)
-      resolve()
-    })
-  })
 
 function acceptConnection(socket: Socket, options: TlsListenerOptions): void {
   const { certificates, clock } = options
