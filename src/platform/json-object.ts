@@ -1,4 +1,5 @@
 /** @module Objects in parsed JSON. */
+import { attempt } from './attempt.ts'
 
 export type JsonObject = Readonly<Record<string, unknown>>
 
@@ -7,10 +8,6 @@ export const isJsonObject = (value: unknown): value is JsonObject =>
 
 /** The object of a JSON text; undefined for any other text. */
 export function parseJsonObject(text: string): JsonObject | undefined {
-  try {
-    const value: unknown = JSON.parse(text)
-    return isJsonObject(value) ? value : undefined
-  } catch {
-    return undefined
-  }
+  const value: unknown = attempt(() => JSON.parse(text))
+  return isJsonObject(value) ? value : undefined
 }

@@ -4,6 +4,7 @@
  * lines.
  */
 import { fstatSync } from 'node:fs'
+import { attempt } from '#platform/attempt.ts'
 import { readJournalStream } from '#platform/settings/config.ts'
 
 const STDERR = 2
@@ -23,13 +24,8 @@ const PRIORITIES: Readonly<Record<string, string>> = {
  * @param stream device and inode of the journal's socket, `8:1234`
  */
 export function isJournal(stream: string | undefined = readJournalStream(), fd = STDERR): boolean {
-  if (stream === undefined) return false
-  try {
-    const { dev, ino } = fstatSync(fd)
-    return stream === `${dev}:${ino}`
-  } catch {
-    return false
-  }
+  const socket = stream === undefined ? undefined : attempt(() => fstatSync(fd))
+  return socket !== undefined && stream === `${socket.dev}:${socket.ino}`
 }
 
 /** Prefixes each line of the text with the priority of a level. */

@@ -3,6 +3,7 @@
  * begin on full hours of UTC, because stats are counted by such hours: in a zone of half or quarter hours, at the first
  * one after midnight.
  */
+import { attempt } from '../attempt.ts'
 import { hours } from '../units.ts'
 import type { Millis } from './clock.ts'
 
@@ -19,11 +20,9 @@ const MAX_NAME_LENGTH = 64
 function createFormat(zone: string): Intl.DateTimeFormat | undefined {
   // Intl also takes offsets, which name no zone.
   if (zone.length > MAX_NAME_LENGTH || !/^[A-Za-z]/.test(zone)) return undefined
-  try {
-    return new Intl.DateTimeFormat('sv-SE', { timeZone: zone, year: 'numeric', month: '2-digit', day: '2-digit' })
-  } catch {
-    return undefined
-  }
+  return attempt(
+    () => new Intl.DateTimeFormat('sv-SE', { timeZone: zone, year: 'numeric', month: '2-digit', day: '2-digit' }),
+  )
 }
 
 export const isTimeZone = (zone: string): boolean => createFormat(zone) !== undefined
