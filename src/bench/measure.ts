@@ -2,7 +2,7 @@
  * @module Runs benchmarks and prints their figures: the columns of each in turn, as often as asked, with the medians.
  * Reports numbers only; sets no thresholds.
  */
-import { closeSync, cpSync, fsyncSync, mkdtempSync, openSync, readdirSync, rmSync } from 'node:fs'
+import { cpSync, mkdtempSync, readdirSync, rmSync } from 'node:fs'
 import { arch, cpus, tmpdir } from 'node:os'
 import { join } from 'node:path'
 import type { Command } from 'commander'
@@ -10,6 +10,7 @@ import { createWholeNumberParser, withJson } from '#app/cli/options.ts'
 import { formatTable, type JsonOption, printResult } from '#app/cli/output.ts'
 import { loadConfig } from '#app/settings.ts'
 import { VERSION } from '#app/version.ts'
+import { syncFile } from '#platform/disk/replace-file.ts'
 import type { Config } from '#platform/settings/config.ts'
 import { createDataDirectory, type Fill } from './data-directory.ts'
 
@@ -135,10 +136,7 @@ function createBenchData(folder: string): BenchData {
       cpSync(from, dataDir, { recursive: true })
       // Otherwise the system would write the copy back during the measurement.
       for (const entry of readdirSync(dataDir, { recursive: true, withFileTypes: true })) {
-        if (!entry.isFile()) continue
-        const descriptor = openSync(join(entry.parentPath, entry.name), 'r')
-        fsyncSync(descriptor)
-        closeSync(descriptor)
+        if (entry.isFile()) syncFile(join(entry.parentPath, entry.name), 'r')
       }
       const result = await run(dataDir)
       rmSync(dataDir, { recursive: true })

@@ -2,8 +2,6 @@
 import type { Log } from '#platform/log/log.ts'
 import { startWorker } from '#platform/process/workers.ts'
 
-export type Checkpointer = ReturnType<typeof createCheckpointer>
-
 export function createCheckpointer(log: Log) {
   let worker: Worker | undefined
   let lastId = 0

@@ -46,9 +46,7 @@ export async function scrubDatabase(committer: Committer): Promise<boolean> {
       if (!isDone) return false
     }
   }
-  await new Promise<void>((resolve, reject) =>
-    fdatasync(committer.fileFd, (error) => (error ? reject(error) : resolve())),
-  )
+  await sync(committer.fileFd)
   return true
 }
 
@@ -109,6 +107,7 @@ async function readAt(fd: number, buffer: Buffer, start: number): Promise<number
 }
 
 const readInto = promisify(read)
+const sync = promisify(fdatasync)
 
 /** Reads the page size from the file header; 0 for a file with reserved bytes in its pages, which ours never have. */
 function pageSizeOf(header: Uint8Array): number {

@@ -6,8 +6,6 @@ import { Database } from 'bun:sqlite'
 import { join } from 'node:path'
 import { systemCodeOf } from '#platform/errors.ts'
 
-export type DirectoryLock = NonNullable<ReturnType<typeof lockDirectory>>
-
 /** Acquires the exclusive lock of a data directory, which one process owns; undefined when another holds it. */
 export const lockDirectory = (folder: string) => acquire(join(folder, 'lock'), 0, 'BEGIN EXCLUSIVE')
 
