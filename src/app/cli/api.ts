@@ -12,11 +12,9 @@ import { seconds } from '#platform/units.ts'
 import { ACCOUNT_HEADER } from '../admin-fetch.ts'
 import { loadConfig } from '../settings.ts'
 import { VERSION } from '../version.ts'
-import { type CallOptions, withFetch } from './call.ts'
+import { type CallOptions, type Fetch, withFetch } from './call.ts'
 import { CommandError } from './errors.ts'
 import type { AccountOption } from './options.ts'
-
-type Fetch = (url: string, init: RequestInit) => Promise<Response>
 
 export type CommandApi = Api &
   OperatorApi & {

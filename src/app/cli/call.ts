@@ -47,7 +47,7 @@ export interface CallOptions {
 
 const RETRY_INTERVAL_MS = 100
 
-type Fetch = (url: string, init: RequestInit) => Promise<Response>
+export type Fetch = (url: string, init: RequestInit) => Promise<Response>
 
 /**
  * Calls `use` with a function that serves requests to the API for the operator, and whether a service does it; then
@@ -120,8 +120,7 @@ export function requireData({ dataDir }: Config): void {
   try {
     accessSync(join(dataDir, 'tassis.db'), constants.R_OK)
   } catch (error) {
-    const code = error instanceof Error && 'code' in error ? error.code : undefined
-    if (code === 'ENOTDIR') throw createNotAFolderError(dataDir)
+    if (systemCodeOf(error) === 'ENOTDIR') throw createNotAFolderError(dataDir)
     requireUsableData(dataDir)
     requireNoOrphanedContent(dataDir)
     throw new ConfigError(

@@ -9,7 +9,7 @@ import { join } from 'node:path'
 import { verifyAuditLog } from '#features/core/audit-logs/verify.ts'
 import { describeDamagedContent } from '#features/core/content-gc/damaged-content.ts'
 import { checkBalances, readBalances } from '#features/sending/queue/consistency.ts'
-import { blobPath, ENCODING, formatMonth, toRef } from '#platform/content/read.ts'
+import { blobPath, ENCODING, formatMonth, idOfRef, monthOfRef } from '#platform/content/read.ts'
 import { MAX_DIFFERENCES, type Violation } from '#platform/db/consistency.ts'
 import { isDatabaseCorrupt } from '#platform/db/corruption.ts'
 import { openReadOnly } from '#platform/db/open.ts'
@@ -133,9 +133,6 @@ function formatCheck({ ok, balances: all, findings }: ReturnType<typeof check>):
   ].join('\n')
 }
 
-/** References of month m begin at m times this number. */
-const REFS_PER_MONTH = toRef(1, 0)
-
 /** An attachment has no reference once retention has deleted its content. */
 const REFS = `SELECT uuid, html_ref AS ref FROM emails WHERE html_ref IS NOT NULL
   UNION ALL SELECT uuid, text_ref FROM emails WHERE text_ref IS NOT NULL
@@ -151,8 +148,8 @@ export function checkContent(db: Database, folder: string): Violation[] {
   const faults: string[] = []
   const differences: string[] = []
   for (const { uuid, ref } of db.query<{ uuid: Uint8Array; ref: number }, []>(REFS).iterate()) {
-    const month = Math.floor(ref / REFS_PER_MONTH)
-    const id = ref % REFS_PER_MONTH
+    const month = monthOfRef(ref)
+    const id = idOfRef(ref)
     const ids = months.get(month) ?? readMonth(folder, month, faults)
     months.set(month, ids)
     if (ids.has(id)) continue
