@@ -1,21 +1,14 @@
 /** @module The files of content stores in a data directory. */
 import { readdirSync } from 'node:fs'
 import { join } from 'node:path'
-import { systemCodeOf } from '../errors.ts'
+import { unlessMissing } from '../attempt.ts'
 import { parseMonthName } from './read.ts'
 
 /** Content stores: databases by month with folders of large blobs, and the ids that they have issued. */
 export const STORES = ['content', 'raw-mail'] as const
 
 /** Names in a folder; none when the folder does not exist. */
-export function listNames(folder: string): string[] {
-  try {
-    return readdirSync(folder)
-  } catch (error) {
-    if (systemCodeOf(error) === 'ENOENT') return []
-    throw error
-  }
-}
+export const listNames = (folder: string): string[] => unlessMissing(() => readdirSync(folder)) ?? []
 
 /** The databases of a content store, such as `content/2026-11.db`. */
 export const listMonthDatabases = (dataDir: string, store: string): string[] =>

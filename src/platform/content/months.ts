@@ -7,9 +7,9 @@ import type { Database } from 'bun:sqlite'
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { replaceFileSync } from '#platform/disk/replace-file.ts'
+import { unlessMissing } from '../attempt.ts'
 import { Committer, type CommitterOptions } from '../db/commit.ts'
 import { openDatabase } from '../db/open.ts'
-import { systemCodeOf } from '../errors.ts'
 import { ENCODING, formatMonth } from './read.ts'
 
 /**
@@ -98,12 +98,6 @@ export function createMonths(folder: string, options: CommitterOptions) {
   }
 }
 
-function readIssued(path: string): Record<string, number> {
-  try {
-    return JSON.parse(readFileSync(path, 'utf8')) as Record<string, number>
-  } catch (error) {
-    // The data directory is new.
-    if (systemCodeOf(error) === 'ENOENT') return {}
-    throw error
-  }
-}
+/** None in a new data directory. */
+const readIssued = (path: string): Record<string, number> =>
+  JSON.parse(unlessMissing(() => readFileSync(path, 'utf8')) ?? '{}')

@@ -6,9 +6,9 @@ import type { Database } from 'bun:sqlite'
 import { readFileSync, statSync } from 'node:fs'
 import { join } from 'node:path'
 import { equalBytes, sha256 } from '#platform/crypto/crypto.ts'
+import { unlessMissing } from '../attempt.ts'
 import { isDatabaseCorrupt } from '../db/corruption.ts'
 import { MAIN_THREAD_BUSY_MS, openReadOnly, prepareStatements } from '../db/open.ts'
-import { systemCodeOf } from '../errors.ts'
 import { CorruptBlobError, decompress, MissingBlobError, readFrames } from './frames.ts'
 
 export { MissingBlobError } from './frames.ts'
@@ -109,7 +109,10 @@ export function createContentReader(folder: string) {
      */
     get(ref: number): Uint8Array {
       const { found, hash } = find(ref)
-      return typeof found === 'string' ? requireHash(decompress(readBlobFile(found)), hash) : found
+      if (typeof found !== 'string') return found
+      const file = unlessMissing(() => readFileSync(found))
+      if (!file) throw new MissingBlobError()
+      return requireHash(decompress(file), hash)
     },
     /**
      * The decompressed bytes of a blob in chunks, read one at a time, so that a large blob needs little memory. A missing
@@ -161,12 +164,3 @@ function* requireHashAtEnd(chunks: Iterable<Uint8Array>, hash: Uint8Array): Gene
 
 /** Throws on a disk error, because such an error does not mean that the file is missing. */
 const isOnDisk = (path: string): boolean => statSync(path, { throwIfNoEntry: false }) !== undefined
-
-function readBlobFile(path: string): Uint8Array<ArrayBuffer> {
-  try {
-    return readFileSync(path)
-  } catch (error) {
-    if (systemCodeOf(error) === 'ENOENT') throw new MissingBlobError()
-    throw error
-  }
-}

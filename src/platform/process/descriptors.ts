@@ -39,13 +39,9 @@ function holdDescriptors(): void {
 function withSpare<T>(run: () => T): T | undefined {
   const spare = held.pop()
   if (spare !== undefined) closeSync(spare)
-  try {
-    return run()
-  } catch {
-    return undefined
-  } finally {
-    holdDescriptors()
-  }
+  const result = attempt(run)
+  holdDescriptors()
+  return result
 }
 
 /** Open descriptors; empty where the system has no list of them. */

@@ -4,9 +4,10 @@
  * however many share it: callers count rows newest first, and it is freed with the last row that refers to it.
  */
 import type { Database } from 'bun:sqlite'
-import { type Dirent, existsSync, readdirSync, statSync } from 'node:fs'
+import { existsSync, readdirSync, statSync } from 'node:fs'
 import { join } from 'node:path'
 import { TABLE_FACTS } from '#features/core/app/table-facts.ts'
+import { listNames } from '#platform/content/files.ts'
 import { blobPath, ENCODING, formatMonth, idOfRef, monthOfRef, parseMonthName } from '#platform/content/read.ts'
 import { openReadOnly } from '#platform/db/open.ts'
 
@@ -102,20 +103,11 @@ export function measureAllocated(path: string): number {
   if (!found) return 0
   const ownBytes = (found.blocks ?? 0) * BLOCK_BYTES
   if (!found.isDirectory()) return ownBytes
-  return listEntries(path).reduce((sum, { name }) => sum + measureAllocated(join(path, name)), ownBytes)
+  return listNames(path).reduce((sum, name) => sum + measureAllocated(join(path, name)), ownBytes)
 }
 
 /** Unit of st_blocks on every file system. */
 const BLOCK_BYTES = 512
-
-function listEntries(path: string): Dirent[] {
-  try {
-    return readdirSync(path, { withFileTypes: true })
-  } catch (error) {
-    if (error instanceof Error && 'code' in error && error.code === 'ENOENT') return []
-    throw error
-  }
-}
 
 /** Bytes in use of a store, excluding free pages of its databases. */
 export const sumUsedBytes = (months: readonly MonthUse[]): number =>
