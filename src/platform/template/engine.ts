@@ -28,7 +28,14 @@ import * as limits from './limits.ts'
 import { type IsKnown, lint } from './lint.ts'
 import { meter } from './metering.ts'
 import { type Environment, InstanceLostError, Minijinja, MinijinjaError, OutputTooLongError } from './minijinja.ts'
-import type { RenderedParts, RenderOutcome, TemplateFault, TemplatePart, TemplateSource } from './renderer.ts'
+import {
+  PARTS,
+  type RenderedParts,
+  type RenderOutcome,
+  type TemplateFault,
+  type TemplatePart,
+  type TemplateSource,
+} from './renderer.ts'
 
 /** State that tests read. */
 export interface EngineState {
@@ -37,12 +44,6 @@ export interface EngineState {
   readonly memoryBytes: number
   readonly compiledTemplates: number
 }
-
-const PARTS = [
-  ['subject', 'subject'],
-  ['html', 'html_body'],
-  ['text', 'text_body'],
-] as const satisfies readonly (readonly [keyof TemplateSource, TemplatePart])[]
 
 /** Units for the engine's own work: creating an environment, freeing one. */
 const ENGINE_UNITS = 1_000_000_000

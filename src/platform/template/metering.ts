@@ -7,11 +7,6 @@
  */
 import { KiB, MiB } from '../units.ts'
 
-export interface MeterOptions {
-  /** Maximum memory of the module; a multiple of 64 KiB, the size of a page. */
-  readonly maxBytes: number
-}
-
 /**
  * Name of the exported global, a mutable i32. The host sets it before a call and reads the remaining units afterwards.
  */
@@ -55,8 +50,11 @@ const EMPTY_BLOCK = 0x40
 const MEMORY_COPY = 10
 const MEMORY_FILL = 11
 
-/** @returns the module with the meter; throws when it does not fully understand the module */
-export function meter(wasm: Uint8Array, { maxBytes }: MeterOptions): Uint8Array<ArrayBuffer> {
+/**
+ * @param limits maxBytes: maximum memory of the module; a multiple of 64 KiB, the size of a page
+ * @returns the module with the meter; throws when it does not fully understand the module
+ */
+export function meter(wasm: Uint8Array, { maxBytes }: { readonly maxBytes: number }): Uint8Array<ArrayBuffer> {
   const input = createReader(wasm)
   const out = createWriter(2 * wasm.length + MiB)
   const header = input.bytes(8)

@@ -12,14 +12,17 @@ export interface TemplateSource {
   readonly text?: string | undefined
 }
 
-export type TemplatePart = 'subject' | 'html_body' | 'text_body'
+/** The parts of a source, and what the API calls them. */
+export const PARTS = [
+  ['subject', 'subject'],
+  ['html', 'html_body'],
+  ['text', 'text_body'],
+] as const
+
+export type TemplatePart = (typeof PARTS)[number][1]
 
 /** The rendered parts: only parts that the source has. */
-export interface RenderedParts {
-  readonly subject?: string
-  readonly html?: string
-  readonly text?: string
-}
+export type RenderedParts = TemplateSource
 
 /**
  * Why a template cannot be used: one sentence that tells a person how to fix the problem, with the part and, if known,

@@ -15,7 +15,6 @@ export interface Token {
 export interface Tag {
   /** `{{ … }}` or `{% … %}` */
   readonly type: 'print' | 'statement'
-  readonly start: number
   readonly tokens: readonly Token[]
 }
 
@@ -52,7 +51,7 @@ export function* findTags(source: string): Generator<Tag> {
     // `{{-` and `{%+` control the white space before the tag.
     if (source[at] === '-' || source[at] === '+') at++
     const { tokens, end } = readTokensUntil(source, at, type === 'print' ? '}}' : '%}')
-    yield { type, start: opening.index, tokens }
+    yield { type, tokens }
     at = end
   }
 }

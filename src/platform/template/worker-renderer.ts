@@ -16,6 +16,7 @@ import { dataFault, sourceFault } from './faults.ts'
 import * as limits from './limits.ts'
 import {
   type FromRenderWorker,
+  PARTS,
   RENDER_INTERRUPTED,
   type RenderOutcome,
   type RenderRequest,
@@ -351,14 +352,10 @@ export class WorkerRenderer {
   }
 }
 
-function findTooLongPart({ subject, html, text }: TemplateSource, dataJson: string): TemplateFault | undefined {
-  const parts = [
-    ['subject', subject],
-    ['html_body', html],
-    ['text_body', text],
-  ] as const
-  for (const [part, source = ''] of parts)
-    if (Buffer.byteLength(source) > limits.MAX_SOURCE_BYTES) return sourceFault(part, limits.MAX_SOURCE_BYTES)
+function findTooLongPart(source: TemplateSource, dataJson: string): TemplateFault | undefined {
+  for (const [key, part] of PARTS)
+    if (Buffer.byteLength(source[key] ?? '') > limits.MAX_SOURCE_BYTES)
+      return sourceFault(part, limits.MAX_SOURCE_BYTES)
   if (Buffer.byteLength(dataJson) <= limits.MAX_DATA_BYTES) return undefined
   return dataFault('limit', `template_data is longer than ${limits.MAX_DATA_BYTES} bytes as JSON: make it shorter.`)
 }
