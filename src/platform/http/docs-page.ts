@@ -49,12 +49,6 @@ interface Description {
   }
 }
 
-interface TextFile {
-  /** As in its path, with an extension. */
-  readonly name: string
-  readonly content: string
-}
-
 interface Entry {
   readonly api: Description
   readonly method: string
@@ -87,8 +81,8 @@ pre { padding: .75rem; border: 1px solid var(--line); border-radius: 8px; white-
 .kind { color: var(--faint); }
 `
 
-/** All files of /docs: operations that no API key can call have a description of their own. */
-export async function createDocs(routes: readonly AnyElysia[], info: ApiInfo): Promise<TextFile[]> {
+/** All files of /docs, by their names: operations that no API key can call have a description of their own. */
+export async function createDocs(routes: readonly AnyElysia[], info: ApiInfo) {
   const { operators } = info
   const isForOperators = (path: string): boolean => operators?.paths.some((start) => path.startsWith(start)) ?? false
   const documents = new Map([['openapi.json', await describeApi(routes, info, (path) => !isForOperators(path))]])

@@ -4,7 +4,7 @@
  * the fields that hold them, or are the titles of the schemas.
  */
 import { nameOfPath, toPascalCase, toSingular } from './openapi-names.ts'
-import type { Json, JsonObject } from './openapi-schemas.ts'
+import { isObject, type Json, type JsonObject } from './openapi-schemas.ts'
 import { EXTRA } from './response-shape.ts'
 
 /** An operation with the path and method under which it is; for a webhook, its name. */
@@ -77,9 +77,6 @@ export function shareSchemas(operations: readonly NamedOperation[], components: 
 
 /** Parts of envelopes that are the same everywhere. */
 const COMMON_FIELDS = ['pagination', 'period']
-
-const isObject = (value: Json | undefined): value is JsonObject =>
-  typeof value === 'object' && value !== null && !Array.isArray(value)
 
 /**
  * What schemas under one name have in common: all but the description and the mark of an extra field, which are those

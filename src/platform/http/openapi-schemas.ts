@@ -3,6 +3,7 @@
  * keywords (`x-integer`, `x-missing`, `x-also-called`, `errorMessage`) become those of JSON Schema. `x-tassis` stays: it
  * marks fields beyond the interface.
  */
+import { isJsonObject } from '../json-object.ts'
 import { CSV_TYPE } from './csv.ts'
 import { createExample, type Schema } from './openapi-examples.ts'
 import { STRICT_VALUES } from './response-shape.ts'
@@ -41,7 +42,7 @@ export function finishParameter(parameter: Json): JsonObject {
 /** Replaces our own keywords by those of JSON Schema, recursively. */
 export function toStandardSchema(schema: Json): Json {
   if (Array.isArray(schema)) return schema.map(toStandardSchema)
-  if (typeof schema !== 'object' || schema === null) return schema
+  if (!isObject(schema)) return schema
   const {
     errorMessage: _,
     'x-missing': __,
@@ -50,7 +51,7 @@ export function toStandardSchema(schema: Json): Json {
     'x-integer': integer,
     [STRICT_VALUES]: ____,
     ...rest
-  } = schema as JsonObject
+  } = schema
   if (integer !== undefined) return { type: 'integer', ...toObject(integer) }
   const { anyOf, patternProperties, ...others } = rest
   const result: JsonObject = {}
@@ -82,7 +83,8 @@ function toStandardUnion(variants: readonly Json[]): JsonObject {
     : { anyOf: recommended.map(toStandardSchema) }
 }
 
-export const toObject = (value: Json | undefined): JsonObject =>
-  typeof value === 'object' && value !== null && !Array.isArray(value) ? (value as JsonObject) : {}
+export const isObject = (value: Json | undefined): value is JsonObject => isJsonObject(value)
+
+export const toObject = (value: Json | undefined): JsonObject => (isObject(value) ? value : {})
 
 export const toArray = (value: Json | undefined): readonly Json[] => (Array.isArray(value) ? value : [])

@@ -137,10 +137,7 @@ async function collectPaths(plugin: AnyElysia): Promise<Record<string, Record<st
   return ((await response.json()) as { paths: Record<string, Record<string, JsonObject>> }).paths
 }
 
-interface CollectedOperation {
-  readonly method: string
-  readonly path: string
-  readonly operation: JsonObject
+interface CollectedOperation extends NamedOperation {
   /** Whether what the operation creates can be read at its path and its id. */
   readonly isReadable: boolean
 }
