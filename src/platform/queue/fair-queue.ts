@@ -54,12 +54,6 @@ export interface DequeuedItem<T> {
   readonly cost: number
 }
 
-interface NextOwner<T> {
-  readonly owner: Owner
-  readonly state: OwnerState<T>
-  readonly start: number
-}
-
 export class FairQueue<T> {
   readonly #limits: Required<FairQueueLimits>
   readonly #sharesOf: (owner: Owner) => readonly Owner[]
@@ -162,8 +156,8 @@ export class FairQueue<T> {
     this.#size++
   }
 
-  #next(isServable: (owner: Owner) => boolean): NextOwner<T> | undefined {
-    let next: NextOwner<T> | undefined
+  #next(isServable: (owner: Owner) => boolean) {
+    let next: { readonly owner: Owner; readonly state: OwnerState<T>; readonly start: number } | undefined
     for (const [owner, state] of this.#owners) {
       const start = findVirtualStart(state)
       const isBefore = !next || start < next.start || (start === next.start && sumUse(state) < sumUse(next.state))

@@ -4,11 +4,6 @@
  * constant time per owner, however many items wait.
  */
 
-interface DequeuedItem<T> {
-  readonly owner: number
-  readonly item: T
-}
-
 export class RoundRobin<T> {
   readonly #rankOf: (item: T) => number
   /** In the order of the owners' turns; the items of each rank. */
@@ -78,7 +73,7 @@ export class RoundRobin<T> {
    * @param isServable called with an owner and its first item; returns false for owners that cannot be served now;
    * these are skipped and keep their turn
    */
-  shift(isServable: (owner: number, first: T) => boolean = () => true): DequeuedItem<T> | undefined {
+  shift(isServable: (owner: number, first: T) => boolean = () => true) {
     for (const owner of this.#itemsOf.keys()) {
       const item = this.firstOf(owner)
       if (item === undefined || !isServable(owner, item)) continue
