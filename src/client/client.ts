@@ -258,14 +258,8 @@ function mergeHeaders(
   return Object.fromEntries(merged)
 }
 
-interface Limit {
-  readonly init: { readonly signal?: AbortSignal }
-  readonly isExceeded: () => boolean
-  readonly end: () => void
-}
-
 /** Limits the time of an attempt, until `end()`. */
-function startLimit(ms: number, signal: AbortSignal | undefined): Limit {
+function startLimit(ms: number, signal: AbortSignal | undefined) {
   if (ms <= 0) return { init: signal ? { signal } : {}, isExceeded: () => false, end: () => {} }
   const limit = new AbortController()
   const timer = setTimeout(() => limit.abort(), ms)

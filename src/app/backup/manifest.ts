@@ -205,16 +205,13 @@ export function openBackup(path: string): BackupReader {
   }
 }
 
-/** Reads or writes the bytes of an entry; resolves with what it read. */
-export type Consume = (entry: BackupEntry) => Promise<FileDigest>
-
 /**
- * Passes each file to `consume` and compares what it read with the manifest.
+ * Passes each file to `consume`, which reads or writes its bytes, and compares what it read with the manifest.
  * @returns what is wrong, by file; empty when the backup is as it was written
  */
 export async function compareFiles(
   { manifest, entries }: BackupReader,
-  consume: Consume = ({ chunks }) => digest(chunks),
+  consume: (entry: BackupEntry) => Promise<FileDigest> = ({ chunks }) => digest(chunks),
   maxProblems = 20,
 ): Promise<string[]> {
   const expected = new Map(manifest.files.map((file) => [file.path, file]))

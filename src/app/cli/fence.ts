@@ -85,13 +85,9 @@ function markStopped(config: ReturnType<typeof loadConfig>['config'], takenAt: n
   const path = join(config.dataDir, 'tassis.db')
   try {
     explainCorruption(path, RESTORE_REMEDY, () => {
-      const db = openDatabase(path)
-      try {
-        db.run('PRAGMA synchronous = FULL')
-        markAsCopy(db, { kind: 'copy', takenAt })
-      } finally {
-        db.close()
-      }
+      using db = openDatabase(path)
+      db.run('PRAGMA synchronous = FULL')
+      markAsCopy(db, { kind: 'copy', takenAt })
     })
   } finally {
     lock.release()
