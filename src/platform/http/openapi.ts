@@ -233,11 +233,10 @@ function finishOperation({ method, path, operation, isReadable }: CollectedOpera
 
 /** An entity tag of JSON that is sent as a whole; the path of what was created, if it can be read there. */
 function listCommonHeaders(method: string, status: string, response: Json, isReadable: boolean): string[] {
-  const json = toObject(toObject(toObject(response)['content'])['application/json'])
-  const { properties } = toObject(json['schema'])
-  const { data, operation_id: operationId } = toObject(properties)
+  const schema = findJsonSchema(response)
+  const { data, operation_id: operationId } = toObject(toObject(schema)['properties'])
   const fields = toObject(toObject(data)['properties'])
-  if (method === 'get') return status === '200' && json['schema'] !== undefined ? ['ETag'] : []
+  if (method === 'get') return status === '200' && schema !== undefined ? ['ETag'] : []
   const isCreation = status === '201' || status === '202'
   const isLocated = operationId !== undefined || 'operation_id' in fields || (isReadable && 'id' in fields)
   return isCreation && isLocated ? ['Location'] : []
@@ -245,10 +244,12 @@ function listCommonHeaders(method: string, status: string, response: Json, isRea
 
 /** Whether a response is `{data: […]}`. */
 const isListBody = (response: Json | undefined): boolean => {
-  const json = toObject(toObject(toObject(response)['content'])['application/json'])
-  const { data } = toObject(toObject(json['schema'])['properties'])
+  const { data } = toObject(toObject(findJsonSchema(response))['properties'])
   return toObject(data)['type'] === 'array'
 }
+
+const findJsonSchema = (response: Json | undefined): Json | undefined =>
+  toObject(toObject(toObject(response)['content'])['application/json'])['schema']
 
 const describeScopes = (scopes: readonly string[]): string =>
   `Needs the scope${scopes.length === 1 ? '' : 's'} ${scopes.map((scope) => `\`${scope}\``).join(' and ')}.`

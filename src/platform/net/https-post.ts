@@ -109,7 +109,7 @@ export function createHttpsPoster({ clock, ca }: HttpsPosterOptions) {
     async post(target: PostTarget, content: PostContent, limits: PostLimits): Promise<PostResult> {
       const first = await exchange(target, content, limits, !content.isHeadOnly)
       // `stale`: the server closed an idle connection while the request was on its way (RFC 9112 §9.3.1).
-      return first === 'stale' ? requireFresh(await exchange(target, content, limits, false)) : first
+      return first === 'stale' ? ((await exchange(target, content, limits, false)) as PostResult) : first
     },
     /** Closes idle connections. */
     close: () => agent.destroy(),
@@ -302,11 +302,6 @@ const removeReservedHeaders = (headers: Readonly<Record<string, string>>): Recor
 
 const isConnectionLoss = ({ code = '' }: NodeJS.ErrnoException): boolean =>
   code === 'ECONNRESET' || code === 'EPIPE' || code === 'ERR_SOCKET_CLOSED'
-
-function requireFresh(result: PostResult | 'stale'): PostResult {
-  if (result === 'stale') throw new Error('a new connection was mistaken for a reused one')
-  return result
-}
 
 function toFailure({ code = '' }: NodeJS.ErrnoException, phase: Phase, target: PostTarget): PostFailure {
   const { host, address, port } = target
