@@ -2,14 +2,15 @@
 import { Type } from '@sinclair/typebox'
 import { Elysia } from 'elysia'
 import type { App } from '#features/core/app/app.ts'
-import { authenticated, requires } from '#features/core/app/http.ts'
-import { describeRoute } from '#platform/http/access.ts'
+import { authenticated, describeWith } from '#features/core/app/http.ts'
 import { dataBody, pageById } from '#platform/http/envelope.ts'
 import { DataBody, PageBody, PageQuery, parsePage } from '#platform/http/schemas.ts'
 import { OperationRecord, toOperationWire } from './model.ts'
 import { getOperation, listOperations } from './operations.ts'
 
 const tags = ['Operations']
+
+const reads = describeWith('emails:read')
 
 export interface OperationRouteOptions {
   /** The number of a broadcast's emails per status, by the row id of its operation; undefined for other operations. */
@@ -29,11 +30,7 @@ export const operationRoutes = (app: App, { countEmails: emailsOf }: OperationRo
       {
         query: PageQuery,
         response: PageBody(OperationRecord),
-        detail: describeRoute(
-          'List operations',
-          requires('emails:read'),
-          'Batches, broadcasts and other bulk work, newest first.',
-        ),
+        detail: reads('List operations', 'Batches, broadcasts and other bulk work, newest first.'),
       },
     )
     .get(
@@ -45,10 +42,6 @@ export const operationRoutes = (app: App, { countEmails: emailsOf }: OperationRo
       {
         params: Type.Object({ id: Type.String({ description: 'Id of the operation.' }) }),
         response: DataBody(OperationRecord),
-        detail: describeRoute(
-          'Get an operation',
-          requires('emails:read'),
-          'For a broadcast, `metadata.emails` is the number of its emails per status.',
-        ),
+        detail: reads('Get an operation', 'For a broadcast, `metadata.emails` is the number of its emails per status.'),
       },
     )

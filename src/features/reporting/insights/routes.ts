@@ -2,8 +2,7 @@
 import { Type } from '@sinclair/typebox'
 import { Elysia } from 'elysia'
 import type { App } from '#features/core/app/app.ts'
-import { authenticated, requires } from '#features/core/app/http.ts'
-import { describeRoute } from '#platform/http/access.ts'
+import { authenticated, describeWith } from '#features/core/app/http.ts'
 import { dataBody, pageBody, timeKey } from '#platform/http/envelope.ts'
 import { withoutTimeLimit } from '#platform/http/request-context.ts'
 import { DataBody, PageBody, PageQuery, parsePage, Text } from '#platform/http/schemas.ts'
@@ -13,6 +12,7 @@ import { InsightRecord, insightWire } from './model.ts'
 import type { ReadWebhookStats } from './stats.ts'
 
 const tags = ['Insights']
+const administers = describeWith('account:admin')
 const params = Type.Object({ id: Text('Id of the report.') })
 
 export function insightRoutes(app: App, { webhookStats }: { readonly webhookStats: ReadWebhookStats }) {
@@ -33,7 +33,7 @@ export function insightRoutes(app: App, { webhookStats }: { readonly webhookStat
       {
         query: PageQuery,
         response: PageBody(InsightRecord),
-        detail: describeRoute('List reports', requires('account:admin'), 'Newest first.'),
+        detail: administers('List reports', 'Newest first.'),
       },
     )
     .post(
@@ -43,9 +43,8 @@ export function insightRoutes(app: App, { webhookStats }: { readonly webhookStat
       {
         // A copy: Elysia sets a keyword of a whole response at its first use, and other responses share the schema.
         response: { ...InsightRecord },
-        detail: describeRoute(
+        detail: administers(
           'Generate a report',
-          requires('account:admin'),
           "The operator's language model reports on the stats of the last four weeks. It gets stats only, and its answer is checked against them. Takes up to a minute. One report in 24 hours, otherwise a 429; failures do not count. 503 if no model is configured.",
         ),
       },
@@ -56,7 +55,7 @@ export function insightRoutes(app: App, { webhookStats }: { readonly webhookStat
       {
         params,
         response: DataBody(InsightRecord),
-        detail: describeRoute('Get a report', requires('account:admin')),
+        detail: administers('Get a report'),
       },
     )
     .post(
@@ -66,11 +65,7 @@ export function insightRoutes(app: App, { webhookStats }: { readonly webhookStat
       {
         params,
         response: DataBody(InsightRecord),
-        detail: describeRoute(
-          'Acknowledge a report',
-          requires('account:admin'),
-          'Records that the report was read. Later calls change nothing.',
-        ),
+        detail: administers('Acknowledge a report', 'Records that the report was read. Later calls change nothing.'),
       },
     )
 }

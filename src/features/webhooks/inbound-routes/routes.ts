@@ -2,7 +2,7 @@
 import { Type } from '@sinclair/typebox'
 import { Elysia } from 'elysia'
 import type { App } from '#features/core/app/app.ts'
-import { authenticated, requires } from '#features/core/app/http.ts'
+import { authenticated, describeWith } from '#features/core/app/http.ts'
 import { PASSWORD_REQUIRED, requireRecentPassword } from '#features/people/team/credentials.ts'
 import { getInbound } from '#features/receiving/inbound/api/inbound-emails.ts'
 import { getDelivery, listDeliveries } from '#features/webhooks/webhooks/history/history.ts'
@@ -12,7 +12,7 @@ import { MAX_TESTS, sendTestEvent } from '#features/webhooks/webhooks/history/te
 import { revealInboundSecret, rotateInboundSecret } from '#features/webhooks/webhooks/manage/secrets.ts'
 import { findRouteWebhook } from '#features/webhooks/webhooks/manage/webhooks.ts'
 import { prepareStatements } from '#platform/db/open.ts'
-import { describeRoute, sessionOnly } from '#platform/http/access.ts'
+import { sessionOnly } from '#platform/http/access.ts'
 import { dataBody, pageBody, pageById } from '#platform/http/envelope.ts'
 import { errorResponses } from '#platform/http/route-errors.ts'
 import { DataBody, type Page, PageBody, PageQuery, parsePage, Text, TextOrNull } from '#platform/http/schemas.ts'
@@ -20,6 +20,9 @@ import * as routes from './inbound-routes.ts'
 import * as model from './model.ts'
 import { matchAddress } from './pattern.ts'
 
+const reads = describeWith('inbound:read')
+const writes = describeWith('inbound:write')
+const replays = describeWith('inbound:write', 'inbound:read')
 const ID = Text('Id of the route.')
 const params = Type.Object({ id: ID })
 const SAME_ROUTE_NOTE = 'The domain has a route with this pattern and match_type'
@@ -38,9 +41,8 @@ export const inboundDeliveryRoutes = (app: App) =>
         params: Type.Object({ id: TextOrNull('Id of the inbound email.') }),
         query: PageQuery,
         response: PageBody(model.RouteDelivery),
-        detail: describeRoute(
+        detail: reads(
           'List the deliveries of an inbound email',
-          requires('inbound:read'),
           'To the webhook_url of its route: the first, and one for each replay, newest first. Empty when no route matched, or the route has no webhook_url or was deleted.',
         ),
       },
@@ -59,7 +61,7 @@ export const inboundRouteRoutes = (app: App) =>
       {
         query: PageQuery,
         response: PageBody(model.RouteRecord),
-        detail: describeRoute('List inbound routes', requires('inbound:read'), 'Newest first.'),
+        detail: reads('List inbound routes', 'Newest first.'),
       },
     )
     .post(
@@ -74,9 +76,8 @@ export const inboundRouteRoutes = (app: App) =>
       {
         body: model.NewRoute,
         response: { 201: DataBody(model.RouteRecord) },
-        detail: describeRoute(
+        detail: writes(
           'Create an inbound route',
-          requires('inbound:write'),
           `The domain need not be verified yet. 409 when the domain has a route with the same pattern and match_type; an account has at most ${routes.MAX_ROUTES} routes. ${URL_SCOPE_NOTE}`,
           errorResponses({
             409: ['inbound_route_exists', `${SAME_ROUTE_NOTE}, or the account has ${routes.MAX_ROUTES} routes.`],
@@ -87,9 +88,8 @@ export const inboundRouteRoutes = (app: App) =>
     .get('/match', ({ actor, query }) => dataBody(matchAddress(app, actor.accountId, query.address)), {
       query: model.MatchQuery,
       response: DataBody(model.AddressMatchRecord),
-      detail: describeRoute(
+      detail: describeWith('inbound:read', 'mailboxes:read')(
         'Test an address against the routes',
-        requires('inbound:read', 'mailboxes:read'),
         'What would happen now to mail for an address: a mailbox comes first, then the routes of the domain.',
       ),
     })
@@ -101,9 +101,8 @@ export const inboundRouteRoutes = (app: App) =>
       },
       {
         response: DataBody(history.SecretResult),
-        detail: describeRoute(
+        detail: writes(
           'Show the signing secret of inbound routes',
-          requires('inbound:write'),
           'One secret signs the requests to the URLs of all routes; it is created when there is none. For signed-in users only. The audit log records it.',
           { ...sessionOnly, ...errorResponses({ 403: PASSWORD_REQUIRED }) },
         ),
@@ -117,9 +116,8 @@ export const inboundRouteRoutes = (app: App) =>
       },
       {
         response: DataBody(history.SecretResult),
-        detail: describeRoute(
+        detail: writes(
           'Replace the signing secret of inbound routes',
-          requires('inbound:write'),
           'For signed-in users only. The new secret signs every later attempt, including retries. In the header webhook-signature, the old one also signs for a day.',
           { ...sessionOnly, ...errorResponses({ 403: PASSWORD_REQUIRED }) },
         ),
@@ -132,7 +130,7 @@ export const inboundRouteRoutes = (app: App) =>
       {
         params,
         response: DataBody(model.RouteRecord),
-        detail: describeRoute('Get an inbound route', requires('inbound:read')),
+        detail: reads('Get an inbound route'),
       },
     )
     .put(
@@ -148,9 +146,8 @@ export const inboundRouteRoutes = (app: App) =>
         params,
         body: model.RouteChangeBody,
         response: DataBody(model.RouteRecord),
-        detail: describeRoute(
+        detail: writes(
           'Change an inbound route',
-          requires('inbound:write'),
           `Omitted fields keep their value. Any change reactivates a webhook that failures deactivated. Mail from the inactive time is not posted, but can be replayed. ${URL_SCOPE_NOTE}`,
           errorResponses({ 409: ['inbound_route_exists', `${SAME_ROUTE_NOTE}.`] }),
         ),
@@ -158,9 +155,8 @@ export const inboundRouteRoutes = (app: App) =>
     )
     .delete('/:id', ({ actor, params }) => routes.deleteRoute(app, actor, params.id), {
       params,
-      detail: describeRoute(
+      detail: writes(
         'Delete an inbound route',
-        requires('inbound:write'),
         'Its mail is kept; nothing more is posted, and its deliveries are deleted.',
       ),
     })
@@ -171,9 +167,8 @@ export const inboundRouteRoutes = (app: App) =>
       {
         params,
         response: DataBody(history.TestResult),
-        detail: describeRoute(
+        detail: writes(
           'Send a test event to an inbound route',
-          requires('inbound:write'),
           `At most ${MAX_TESTS} a minute to its webhook_url, neither retried nor counted as a failure. 409 when it never had a webhook_url.`,
           errorResponses({ 409: ['webhook_inactive', 'The route never had a webhook_url.'] }),
         ),
@@ -193,9 +188,8 @@ export const inboundRouteRoutes = (app: App) =>
         params,
         query: model.RouteDeliveryQuery,
         response: PageBody(model.RouteDelivery),
-        detail: describeRoute(
+        detail: reads(
           'List the deliveries of an inbound route',
-          requires('inbound:read'),
           `What was posted to its webhook_url, newest first. ${history.HISTORY_LIMIT_NOTE}`,
         ),
       },
@@ -210,9 +204,8 @@ export const inboundRouteRoutes = (app: App) =>
       {
         params: Type.Object({ id: ID, delivery_id: Text('Id of the delivery.') }),
         response: { 202: DataBody(model.RouteDelivery) },
-        detail: describeRoute(
+        detail: replays(
           'Replay a delivery of an inbound route',
-          requires('inbound:write', 'inbound:read'),
           'Creates a new delivery with the same body, due now. 409 while the route posts nothing.',
           errorResponses({ 409: ['webhook_inactive', NOTHING_POSTED_NOTE] }),
         ),
@@ -226,9 +219,8 @@ export const inboundRouteRoutes = (app: App) =>
         params,
         body: model.RouteReplayRange,
         response: DataBody(history.ReplayCount),
-        detail: describeRoute(
+        detail: reads(
           'Count the mail of an inbound route',
-          requires('inbound:read'),
           'What a replay of the range would queue; nothing is queued. Also while the route posts nothing, as if it were activated now; 409 when it never had a webhook_url.',
           errorResponses({ 409: ['webhook_inactive', 'The route never had a webhook_url.'] }),
         ),
@@ -245,9 +237,8 @@ export const inboundRouteRoutes = (app: App) =>
         params,
         body: model.RouteReplayRange,
         response: { 202: DataBody(history.ReplayResult) },
-        detail: describeRoute(
+        detail: replays(
           'Replay the mail of an inbound route',
-          requires('inbound:write', 'inbound:read'),
           'Creates a new delivery, due now, for every message of the route among the events of the range. 409 while the route posts nothing.',
           errorResponses({ 409: ['webhook_inactive', NOTHING_POSTED_NOTE] }),
         ),

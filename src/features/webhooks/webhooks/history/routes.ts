@@ -2,9 +2,9 @@
 import { Type } from '@sinclair/typebox'
 import { Elysia } from 'elysia'
 import type { App } from '#features/core/app/app.ts'
-import { authenticated, requires } from '#features/core/app/http.ts'
+import { authenticated, describeWith } from '#features/core/app/http.ts'
 import { PASSWORD_REQUIRED, requireRecentPassword } from '#features/people/team/credentials.ts'
-import { describeRoute, sessionOnly } from '#platform/http/access.ts'
+import { sessionOnly } from '#platform/http/access.ts'
 import { dataBody, pageBody, pageById } from '#platform/http/envelope.ts'
 import { errorResponses } from '#platform/http/route-errors.ts'
 import { DataBody, PageBody, PageQuery, parsePage, Text } from '#platform/http/schemas.ts'
@@ -19,6 +19,9 @@ import { countReplay, parseTime, replayDelivery, replayRange } from './replay.ts
 import { MAX_TESTS, sendTestEvent } from './test-event.ts'
 
 const tags = ['Webhooks']
+const reads = describeWith('webhooks:read')
+const readsPayloads = describeWith('webhooks:read', 'emails:read')
+const writes = describeWith('webhooks:write')
 const ID = Text('Id of the webhook.')
 const params = Type.Object({ id: ID })
 const deliveryParams = Type.Object({ id: ID, delivery_id: Text('Id of the delivery.') })
@@ -37,9 +40,8 @@ export const webhookPayloadRoutes = (app: App) =>
       params: Type.Object({ id: Text('The `seq` of the event in the event feed.') }),
       query: model.PayloadQuery,
       response: DataBody(model.EventPayload),
-      detail: describeRoute(
+      detail: readsPayloads(
         'Get the payload of an event',
-        requires('webhooks:read', 'emails:read'),
         `What a webhook would get for an event of the feed, for programs that read the feed and hand events on. ${BODY_SCOPES_NOTE}`,
       ),
     },
@@ -58,7 +60,7 @@ export const webhookRoutes = (app: App) =>
       {
         query: PageQuery,
         response: PageBody(model.WebhookRecord),
-        detail: describeRoute('List webhooks', requires('webhooks:read'), 'Newest first.'),
+        detail: reads('List webhooks', 'Newest first.'),
       },
     )
     .post(
@@ -70,9 +72,8 @@ export const webhookRoutes = (app: App) =>
       {
         body: model.NewWebhook,
         response: { 201: DataBody(model.CreatedWebhook) },
-        detail: describeRoute(
+        detail: writes(
           'Create a webhook',
-          requires('webhooks:write'),
           `It gets events from now on. Only this response contains the signing secret. ${BODY_SCOPES_NOTE}`,
         ),
       },
@@ -84,7 +85,7 @@ export const webhookRoutes = (app: App) =>
       {
         params,
         response: DataBody(model.WebhookRecord),
-        detail: describeRoute('Get a webhook', requires('webhooks:read')),
+        detail: reads('Get a webhook'),
       },
     )
     .put(
@@ -100,20 +101,15 @@ export const webhookRoutes = (app: App) =>
         params,
         body: model.WebhookChange,
         response: DataBody(model.WebhookRecord),
-        detail: describeRoute(
+        detail: writes(
           'Change a webhook',
-          requires('webhooks:write'),
           `Any change reactivates a webhook that failures deactivated. Events from the inactive time are not sent, but can be replayed. ${BODY_SCOPES_NOTE}`,
         ),
       },
     )
     .delete('/:id', ({ actor, params }) => deleteWebhook(app, actor, params.id), {
       params,
-      detail: describeRoute(
-        'Delete a webhook',
-        requires('webhooks:write'),
-        'Nothing more is sent, and its history is deleted.',
-      ),
+      detail: writes('Delete a webhook', 'Nothing more is sent, and its history is deleted.'),
     })
     .post(
       '/:id/test',
@@ -121,9 +117,8 @@ export const webhookRoutes = (app: App) =>
       {
         params,
         response: DataBody(model.TestResult),
-        detail: describeRoute(
+        detail: writes(
           'Send a test event',
-          requires('webhooks:write'),
           `At most ${MAX_TESTS} a minute. It is signed and stored in the history like any other, but neither retried nor counted as a failure.`,
         ),
       },
@@ -141,11 +136,7 @@ export const webhookRoutes = (app: App) =>
         params,
         query: model.DeliveryQuery,
         response: PageBody(model.DeliveryRecord),
-        detail: describeRoute(
-          'List the deliveries of a webhook',
-          requires('webhooks:read'),
-          `Newest first. ${model.HISTORY_LIMIT_NOTE}`,
-        ),
+        detail: reads('List the deliveries of a webhook', `Newest first. ${model.HISTORY_LIMIT_NOTE}`),
       },
     )
     .get(
@@ -155,9 +146,8 @@ export const webhookRoutes = (app: App) =>
       {
         params: deliveryParams,
         response: DataBody(model.DeliveryDetail),
-        detail: describeRoute(
+        detail: readsPayloads(
           'Get a delivery with its payload',
-          requires('webhooks:read', 'emails:read'),
           `Shows what is posted, and the response. It is kept like the list. ${BODY_SCOPES_NOTE}`,
         ),
       },
@@ -174,9 +164,8 @@ export const webhookRoutes = (app: App) =>
       {
         params: deliveryParams,
         response: { 202: DataBody(model.DeliveryRecord) },
-        detail: describeRoute(
+        detail: writes(
           'Replay a delivery',
-          requires('webhooks:write'),
           `Creates a new delivery with the same body, due now. 409 while the webhook is inactive, or when it no longer subscribes to the event. ${BODY_SCOPES_NOTE}`,
         ),
       },
@@ -189,9 +178,8 @@ export const webhookRoutes = (app: App) =>
         params,
         body: model.ReplayRange,
         response: { 202: DataBody(model.ReplayResult) },
-        detail: describeRoute(
+        detail: writes(
           'Replay a range of events',
-          requires('webhooks:write'),
           `Creates a new delivery, due now, for every event in the range that the webhook subscribes to. 409 while the webhook is inactive. ${BODY_SCOPES_NOTE}`,
         ),
       },
@@ -203,9 +191,8 @@ export const webhookRoutes = (app: App) =>
         params,
         body: model.ReplayRange,
         response: DataBody(model.ReplayCount),
-        detail: describeRoute(
+        detail: reads(
           'Count a range of events',
-          requires('webhooks:read'),
           'What a replay of the range would queue; nothing is queued. Also for an inactive webhook, as if it were activated now.',
         ),
       },
@@ -219,12 +206,10 @@ export const webhookRoutes = (app: App) =>
       {
         params,
         response: DataBody(model.SecretResult),
-        detail: describeRoute(
-          'Show the signing secret',
-          requires('webhooks:write'),
-          'For signed-in users only. The audit log records it.',
-          { ...sessionOnly, ...errorResponses({ 403: PASSWORD_REQUIRED }) },
-        ),
+        detail: writes('Show the signing secret', 'For signed-in users only. The audit log records it.', {
+          ...sessionOnly,
+          ...errorResponses({ 403: PASSWORD_REQUIRED }),
+        }),
       },
     )
     .post(
@@ -238,9 +223,8 @@ export const webhookRoutes = (app: App) =>
         params,
         body: model.SecretRotation,
         response: DataBody(model.SecretResult),
-        detail: describeRoute(
+        detail: writes(
           'Replace the signing secret',
-          requires('webhooks:write'),
           'For signed-in users only. The new secret signs every later attempt, including retries. In the header webhook-signature, the old one also signs for a day, so that receivers have time to change.',
           { ...sessionOnly, ...errorResponses({ 403: PASSWORD_REQUIRED }) },
         ),
