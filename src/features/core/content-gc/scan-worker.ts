@@ -29,17 +29,13 @@ function findUnreferenced({ databasePath, store, candidates }: ScanRequest): Flo
   // candidate.
   const remaining = candidates instanceof Float64Array ? createRefSet(candidates) : createMonthRefs(candidates)
   if (remaining.size() === 0) return new Float64Array()
-  const db = openReadOnly(databasePath)
-  try {
-    db.run('BEGIN')
-    for (const source of SOURCES[store]) {
-      for (const ref of readRefs(db, source)) remaining.delete(ref)
-      if (remaining.size() === 0) break
-    }
-    return remaining.toArray()
-  } finally {
-    db.close()
+  using db = openReadOnly(databasePath)
+  db.run('BEGIN')
+  for (const source of SOURCES[store]) {
+    for (const ref of readRefs(db, source)) remaining.delete(ref)
+    if (remaining.size() === 0) break
   }
+  return remaining.toArray()
 }
 
 /** References for which no row was found yet. */
@@ -60,35 +56,31 @@ function createRefSet(refs: Float64Array): RemainingRefs {
 
 /** The blobs of a month, as a bit set because there may be a hundred million of them. */
 function createMonthRefs({ folder, month, below }: BlobsOfMonth): RemainingRefs {
-  const db = openReadOnly(join(folder, `${formatMonth(month)}.db`))
-  try {
-    const last = db.query<{ id: number | null }, []>('SELECT max(id) AS id FROM parts').get()?.id ?? 0
-    const bits = new Uint8Array((last >> 3) + 1)
-    let size = 0
-    const parts = db.query<{ id: number }, [number, number]>(
-      `SELECT id FROM parts WHERE encoding <> ${ENCODING.deleted} AND id <= ? AND id < ?`,
-    )
-    for (const { id } of parts.iterate(last, idOfRef(below))) {
-      bits[id >> 3] = (bits[id >> 3] ?? 0) | (1 << (id & 7))
-      size++
-    }
-    const has = (id: number): boolean => ((bits[id >> 3] ?? 0) & (1 << (id & 7))) !== 0
-    return {
-      delete(ref) {
-        const id = idOfRef(ref)
-        if (monthOfRef(ref) !== month || id > last || !has(id)) return
-        bits[id >> 3] = (bits[id >> 3] ?? 0) & ~(1 << (id & 7))
-        size--
-      },
-      size: () => size,
-      toArray() {
-        const refs = new Float64Array(size)
-        for (let id = 1, found = 0; id <= last; id++) if (has(id)) refs[found++] = toRef(month, id)
-        return refs
-      },
-    }
-  } finally {
-    db.close()
+  using db = openReadOnly(join(folder, `${formatMonth(month)}.db`))
+  const last = db.query<{ id: number | null }, []>('SELECT max(id) AS id FROM parts').get()?.id ?? 0
+  const bits = new Uint8Array((last >> 3) + 1)
+  let size = 0
+  const parts = db.query<{ id: number }, [number, number]>(
+    `SELECT id FROM parts WHERE encoding <> ${ENCODING.deleted} AND id <= ? AND id < ?`,
+  )
+  for (const { id } of parts.iterate(last, idOfRef(below))) {
+    bits[id >> 3] = (bits[id >> 3] ?? 0) | (1 << (id & 7))
+    size++
+  }
+  const has = (id: number): boolean => ((bits[id >> 3] ?? 0) & (1 << (id & 7))) !== 0
+  return {
+    delete(ref) {
+      const id = idOfRef(ref)
+      if (monthOfRef(ref) !== month || id > last || !has(id)) return
+      bits[id >> 3] = (bits[id >> 3] ?? 0) & ~(1 << (id & 7))
+      size--
+    },
+    size: () => size,
+    toArray() {
+      const refs = new Float64Array(size)
+      for (let id = 1, found = 0; id <= last; id++) if (has(id)) refs[found++] = toRef(month, id)
+      return refs
+    },
   }
 }
 

@@ -22,13 +22,9 @@ answerRequest(({ wanted, config, now }: MeasureRequest): DiskUse | Cut[] => {
   const { dataDir } = config
   const budgets = measureBudgets(config)
   if (wanted === 'cuts' && !canExceedBudgets(dataDir, budgets)) return []
-  const db = openReadOnly(join(dataDir, 'tassis.db'))
-  try {
-    db.run('PRAGMA temp_store = MEMORY')
-    // Not a snapshot, which would keep the write-ahead log from being truncated: rows added or removed meanwhile change
-    // little, and each row is checked again before its removal.
-    return wanted === 'use' ? measureDisk(db, config, now) : findCuts(measureUse(db, dataDir, budgets), budgets)
-  } finally {
-    db.close()
-  }
+  using db = openReadOnly(join(dataDir, 'tassis.db'))
+  db.run('PRAGMA temp_store = MEMORY')
+  // Not a snapshot, which would keep the write-ahead log from being truncated: rows added or removed meanwhile change
+  // little, and each row is checked again before its removal.
+  return wanted === 'use' ? measureDisk(db, config, now) : findCuts(measureUse(db, dataDir, budgets), budgets)
 })

@@ -86,13 +86,9 @@ function measureMonth(folder: string, month: string, names: readonly string[]): 
 /** Bytes of all pages of a database, and of its free pages. */
 export function readPages(path: string): { bytes: number; freeBytes: number } {
   if (!existsSync(path)) return { bytes: 0, freeBytes: 0 }
-  const db = openReadOnly(path)
-  try {
-    const pageSize = readPragma(db, 'page_size')
-    return { bytes: readPragma(db, 'page_count') * pageSize, freeBytes: readPragma(db, 'freelist_count') * pageSize }
-  } finally {
-    db.close()
-  }
+  using db = openReadOnly(path)
+  const pageSize = readPragma(db, 'page_size')
+  return { bytes: readPragma(db, 'page_count') * pageSize, freeBytes: readPragma(db, 'freelist_count') * pageSize }
 }
 
 /**
@@ -163,28 +159,24 @@ export class BlobBytes {
 function readMonth(folder: string, month: number): Month | undefined {
   const path = join(folder, `${formatMonth(month)}.db`)
   if (!existsSync(path)) return undefined
-  const db = openReadOnly(path)
-  try {
-    db.run('BEGIN')
-    const last = db.query<{ id: number | null }, []>('SELECT max(id) AS id FROM parts').get()?.id ?? 0
-    const sizes = new Uint32Array(last + 1)
-    const files = new Map<number, number>()
-    let sum = 0
-    // SQLite gets the blob's length from the row header, so overflow pages are not read.
-    const parts = db.query<{ id: number; encoding: number; size: number }, []>(
-      `SELECT id, encoding, coalesce(length(data), 0) + ${ROW_BYTES} AS size FROM parts WHERE encoding <> ${ENCODING.deleted}`,
-    )
-    const hash = db.query<{ hash: Uint8Array }, [number]>('SELECT hash FROM parts WHERE id = ?')
-    for (const { id, encoding, size } of parts.iterate()) {
-      sizes[id] = size
-      sum += size
-      if (encoding !== ENCODING.file) continue
-      const path = blobPath(folder, month, hash.get(id)?.hash ?? new Uint8Array())
-      files.set(id, statSync(path, { throwIfNoEntry: false })?.size ?? 0)
-    }
-    const { bytes, freeBytes } = readPages(path)
-    return { sizes, files, counted: new Uint8Array((last >> 3) + 1), factor: sum === 0 ? 0 : (bytes - freeBytes) / sum }
-  } finally {
-    db.close()
+  using db = openReadOnly(path)
+  db.run('BEGIN')
+  const last = db.query<{ id: number | null }, []>('SELECT max(id) AS id FROM parts').get()?.id ?? 0
+  const sizes = new Uint32Array(last + 1)
+  const files = new Map<number, number>()
+  let sum = 0
+  // SQLite gets the blob's length from the row header, so overflow pages are not read.
+  const parts = db.query<{ id: number; encoding: number; size: number }, []>(
+    `SELECT id, encoding, coalesce(length(data), 0) + ${ROW_BYTES} AS size FROM parts WHERE encoding <> ${ENCODING.deleted}`,
+  )
+  const hash = db.query<{ hash: Uint8Array }, [number]>('SELECT hash FROM parts WHERE id = ?')
+  for (const { id, encoding, size } of parts.iterate()) {
+    sizes[id] = size
+    sum += size
+    if (encoding !== ENCODING.file) continue
+    const path = blobPath(folder, month, hash.get(id)?.hash ?? new Uint8Array())
+    files.set(id, statSync(path, { throwIfNoEntry: false })?.size ?? 0)
   }
+  const { bytes, freeBytes } = readPages(path)
+  return { sizes, files, counted: new Uint8Array((last >> 3) + 1), factor: sum === 0 ? 0 : (bytes - freeBytes) / sum }
 }
