@@ -8,6 +8,7 @@ import providers from 'email-providers/all.json' with { type: 'json' }
 import bigProviders from 'email-providers/common.json' with { type: 'json' }
 import roles from 'role-based-email-addresses'
 import { getPublicSuffix } from 'tldts'
+import { once } from '#platform/http/route-table.ts'
 import { toALabels } from '#protocols/address/domain.ts'
 
 /** Free providers that the list lacks. */
@@ -22,23 +23,15 @@ const NOT_PROVIDERS = new Set([
   'test.com',
 ])
 
-const lazy = <T>(make: () => T): (() => T) => {
-  let cached: { readonly value: T } | undefined
-  return () => {
-    cached ??= { value: make() }
-    return cached.value
-  }
-}
-
 const toDomainSet = (domains: readonly string[]): ReadonlySet<string> =>
   new Set(domains.flatMap((domain) => toALabels(domain.toLowerCase()) ?? []))
 
-const disposableDomains = lazy(() => toDomainSet(disposableEmailBlocklist()))
-const freeDomains = lazy(() =>
+const disposableDomains = once(() => toDomainSet(disposableEmailBlocklist()))
+const freeDomains = once(() =>
   toDomainSet([...providers, ...EXTRA_PROVIDERS].filter((domain) => !NOT_PROVIDERS.has(domain))),
 )
-const roleNames = lazy(() => new Set(roles))
-const bigDomains = lazy(() =>
+const roleNames = once(() => new Set(roles))
+const bigDomains = once(() =>
   toDomainSet(bigProviders.filter((domain) => !NOT_PROVIDERS.has(domain) && !isDisposable(domain))),
 )
 
