@@ -8,6 +8,7 @@ import { suppressionWire } from '#features/audience/suppressions/model.ts'
 import { listSuppressions } from '#features/audience/suppressions/suppressions.ts'
 import { EXPORT_WORK_UNITS } from '#features/core/accounts/work-budget.ts'
 import type { Actor, App } from '#features/core/app/app.ts'
+import { createBodyReader } from '#features/core/app/stored-content.ts'
 import { toEventWire } from '#features/core/events/model.ts'
 import { findMailboxById } from '#features/receiving/agent-mailboxes/mailboxes.ts'
 import { findMessageById } from '#features/receiving/agent-mailboxes/messages.ts'
@@ -15,14 +16,12 @@ import { toMessageFields } from '#features/receiving/agent-mailboxes/model.ts'
 import { findMessagesOfPerson } from '#features/receiving/agent-mailboxes/removal.ts'
 import { findInboundById, findInboundOfPerson } from '#features/receiving/inbound/api/inbound-emails.ts'
 import { toInboundWire } from '#features/receiving/inbound/api/model.ts'
-import { readBodyText } from '#features/receiving/received/parts.ts'
 import { createMaxAttempts } from '#features/sending/delivery/verdict/outcome.ts'
 import { findEmail, readEmailEvents, type StoredEmail } from '#features/sending/emails/read.ts'
-import { emailRowWire, isSystemMail, recipientWire } from '#features/sending/emails/wire.ts'
+import { emailRowWire, isSystemMail, type RenderBodies, recipientWire } from '#features/sending/emails/wire.ts'
 import { findEmailsTo } from '#features/sending/queue/erase.ts'
 import { findContactById } from '#features/setup/contact-store/find.ts'
 import { findListById } from '#features/setup/contact-store/lists.ts'
-import { MissingBlobError } from '#platform/content/read.ts'
 import { prepareStatements } from '#platform/db/open.ts'
 import { tooManyRequests } from '#platform/errors.ts'
 import { isoTime } from '#platform/http/envelope.ts'
@@ -31,11 +30,6 @@ import { perOwner } from '#platform/per-owner.ts'
 import { Counts } from '#platform/queue/counts.ts'
 import { requirePerson } from './erase.ts'
 import type { Person } from './person.ts'
-
-/** Renders the bodies of a broadcast's email, by row id, as its recipient received them. */
-export type RenderedBodies = (
-  emailId: number,
-) => Promise<{ readonly html?: string | undefined; readonly text?: string | undefined }>
 
 const sql = prepareStatements((db) => ({
   uuid: db.prepare<{ uuid: Uint8Array }, [number]>('SELECT uuid FROM emails WHERE id = ?'),
@@ -58,7 +52,7 @@ export function exportPerson(
   app: App,
   actor: Actor,
   email: string | undefined,
-  { request, renderedBodies }: { readonly request: Request; readonly renderedBodies: RenderedBodies },
+  { request, renderedBodies }: { readonly request: Request; readonly renderedBodies: RenderBodies },
 ): Response {
   const person = requirePerson(email)
   if (request.method === 'HEAD') return new Response(null, { headers: { 'content-type': 'application/json' } })
@@ -83,7 +77,7 @@ async function* generateExport(
   app: App,
   actor: Actor,
   person: Person,
-  renderedBodies: RenderedBodies,
+  renderedBodies: RenderBodies,
 ): AsyncGenerator<string, void> {
   /** Row ids, collected once because several parts need them. */
   const emailIds: number[] = []
@@ -122,7 +116,7 @@ async function* generateArray(
   yield ']'
 }
 
-async function readBodies(app: App, email: StoredEmail, renderedBodies: RenderedBodies) {
+async function readBodies(app: App, email: StoredEmail, renderedBodies: RenderBodies) {
   // A password link must reach no other person.
   if (isSystemMail(email)) return { html_body: null, text_body: null }
   if (!email.isOfBroadcast) return readStoredBodies(app, email)
@@ -153,7 +147,7 @@ function emails(
   app: App,
   { accountId }: Actor,
   { addressKey, is }: Person,
-  renderedBodies: RenderedBodies,
+  renderedBodies: RenderBodies,
   emailIds: number[],
 ): AsyncGenerator<unknown, void> {
   const attempts = createMaxAttempts(app.config.retryExpiryHours)
@@ -178,19 +172,10 @@ function findEmailById(app: App, accountId: number, id: number): StoredEmail | u
   return uuid && findEmail(app.db, accountId, uuid)
 }
 
-const readStoredBodies = (app: App, { htmlRef, textRef }: Pick<StoredEmail, 'htmlRef' | 'textRef'>) => ({
-  html_body: readBody(app, htmlRef),
-  text_body: readBody(app, textRef),
-})
-
-/** Reads a body; null once it is removed. */
-function readBody(app: App, ref: number | null): string | null {
-  try {
-    return readBodyText(app, ref)
-  } catch (error) {
-    if (error instanceof MissingBlobError) return null
-    throw error
-  }
+/** Null for a body that is removed. */
+function readStoredBodies(app: App, { htmlRef, textRef }: Pick<StoredEmail, 'htmlRef' | 'textRef'>) {
+  const { read } = createBodyReader(app)
+  return { html_body: read(htmlRef), text_body: read(textRef) }
 }
 
 function* events(

@@ -8,6 +8,7 @@ import { getAccount } from '#features/core/accounts/accounts.ts'
 import type { App } from '#features/core/app/app.ts'
 import { authenticated, describeWith, operatorRoute } from '#features/core/app/http.ts'
 import { recordView } from '#features/core/audit-logs/view-log.ts'
+import type { RenderBodies } from '#features/sending/emails/wire.ts'
 import { AppError } from '#platform/errors.ts'
 import { ownersOnly } from '#platform/http/access.ts'
 import { fileResponseSpec } from '#platform/http/download.ts'
@@ -18,13 +19,13 @@ import { deleteAccount, listOpenDeletions } from './delete-account.ts'
 import { erasePerson } from './erase.ts'
 import { createAccountExport } from './export.ts'
 import { AccountExport, ErasureResult, PersonExport, PersonQuery } from './model.ts'
-import { exportPerson, type RenderedBodies } from './person-export.ts'
+import { exportPerson } from './person-export.ts'
 
 const tags = ['Privacy']
 const administers = describeWith('account:admin')
 
 /** @param renderedBodies renders bodies of broadcast emails */
-export const privacyRoutes = (app: App, { renderedBodies }: { readonly renderedBodies: RenderedBodies }) =>
+export const privacyRoutes = (app: App, { renderedBodies }: { readonly renderedBodies: RenderBodies }) =>
   new Elysia({ prefix: '/v1/gdpr', tags })
     .use(authenticated)
     .get('/export', ({ actor, query, request }) => exportPerson(app, actor, query.email, { request, renderedBodies }), {
