@@ -18,13 +18,8 @@ import { days, hours, minutes } from '#platform/units.ts'
 import { STORES, type StoreName } from './garbage.ts'
 import type { ScanRequest } from './scan-worker.ts'
 
-interface GarbageEntry {
-  readonly ref: number
-  readonly times: number
-}
-
 const sql = prepareStatements((db) => ({
-  garbage: db.prepare<GarbageEntry, [number, number]>(
+  garbage: db.prepare<{ ref: number; times: number }, [number, number]>(
     'SELECT ref, times FROM content_garbage WHERE store = ? ORDER BY ref LIMIT ?',
   ),
   // Keeps an entry whose reference was dropped again during the scan.
@@ -49,7 +44,15 @@ const MAX_INTERVAL_MS = hours(1)
  * Returns the candidates to which no row refers; throws when the scan fails. Each scan has a Worker of its own: scans are
  * rare, and ending it frees its memory.
  */
-const scanForUnreferenced = (request: ScanRequest) => askWorker<Float64Array>('scan', request)
+async function findUnreferenced(app: App, store: StoreName, candidates: ScanRequest['candidates']) {
+  // The scan reads rows after this point: a row that drops its reference later records the reference again.
+  await app.commit.barrier()
+  const request: ScanRequest = { databasePath: join(app.config.dataDir, 'tassis.db'), store, candidates }
+  const unreferenced = await askWorker<Float64Array>('scan', request)
+  // The drops must be durable before the blobs are deleted.
+  await app.commit.barrier()
+  return unreferenced
+}
 
 const toStoreFolder = (app: App, store: StoreName): string =>
   join(app.config.dataDir, store === 'content' ? 'content' : 'raw-mail')
@@ -89,15 +92,8 @@ async function sweepStore(app: App, store: StoreName, signal: AbortSignal | unde
   for (;;) {
     const entries = sql(app.db).garbage.all(code, MAX_REFS_PER_SCAN + stayingCount)
     if (entries.length <= stayingCount || signal?.aborted) return stayingCount
-    // The scan reads rows after this point: a row that drops its reference later records the reference again.
-    await app.commit.barrier()
-    const unreferenced = await scanForUnreferenced({
-      databasePath: join(app.config.dataDir, 'tassis.db'),
-      store,
-      candidates: Float64Array.from(entries, ({ ref }) => ref),
-    })
-    // The drops must be durable before the blobs are deleted.
-    await app.commit.barrier()
+    const candidates = Float64Array.from(entries, ({ ref }) => ref)
+    const unreferenced = await findUnreferenced(app, store, candidates)
     const stayingRefs = await deleteBlobs(app, store, unreferenced, signal)
     if (signal?.aborted) return stayingCount
     const stayingSet = new Set(stayingRefs)
@@ -146,13 +142,8 @@ async function sweepMonth(app: App, signal: AbortSignal): Promise<boolean> {
       if (app[store].isDeletionHeld) continue
       // Leaves out newer blobs, because the rows that refer to them may not be written yet.
       const below = app[store].settledBelow(month)
-      await app.commit.barrier()
-      const unreferenced = await scanForUnreferenced({
-        databasePath: join(app.config.dataDir, 'tassis.db'),
-        store,
-        candidates: { folder: toStoreFolder(app, store), month: monthOfRef(first), below },
-      })
-      await app.commit.barrier()
+      const candidates = { folder: toStoreFolder(app, store), month: monthOfRef(first), below }
+      const unreferenced = await findUnreferenced(app, store, candidates)
       await deleteBlobs(app, store, unreferenced, signal)
       if (!signal.aborted && !app[store].isDeletionHeld)
         await app.commit.writeFromReserve((tx) => setMeta(tx.db, key, String(now)))
