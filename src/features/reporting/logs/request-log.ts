@@ -8,11 +8,12 @@ import type { Database } from 'bun:sqlite'
 import type { App } from '#features/core/app/app.ts'
 import { codesOf } from '#platform/db/codes.ts'
 import type { Tx } from '#platform/db/commit.ts'
-import { prepareStatements } from '#platform/db/open.ts'
+import { insertSql, prepareStatements } from '#platform/db/open.ts'
 import { perOwner } from '#platform/per-owner.ts'
 import { truncate } from '#platform/text.ts'
 import type { Millis, Timer } from '#platform/time/clock.ts'
 import { MiB, minutes, seconds } from '#platform/units.ts'
+import type { requestLogs } from './tables.ts'
 
 export const REQUEST_KINDS = ['api', 'smtp', 'mcp', 'resend', 'postmark', 'supabase'] as const
 export type RequestKind = (typeof REQUEST_KINDS)[number]
@@ -65,9 +66,11 @@ export const toLogTime = (id: number): Millis => Math.floor(id / IDS_PER_MS)
 const sql = prepareStatements((db) => ({
   isOpen: db.prepare<{ id: number }, [number]>('SELECT id FROM accounts WHERE id = ? AND deleted_at IS NULL'),
   last: db.prepare<{ id: number | null }, [number]>('SELECT max(id) AS id FROM request_logs WHERE account_id = ?'),
-  insert: db.prepare(
-    `INSERT INTO request_logs (account_id, id, kind, method, path, status, error_code, error_message, duration_ms, actor_id,
-     ip_address, user_agent, request_id, email_id, body, size) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
+  insert: db.prepare<unknown, [typeof requestLogs.$inferSelect]>(
+    insertSql(
+      'request_logs',
+      'accountId id kind method path status errorCode errorMessage durationMs actorId ipAddress userAgent requestId emailId body size',
+    ),
   ),
   count: db.prepare<Totals, [number, number, number]>(
     `INSERT INTO request_log_totals (account_id, rows, bytes) VALUES (?, ?, ?)
@@ -201,26 +204,18 @@ function storeEntries(tx: Tx, entries: readonly PendingEntry[], maxRows: number)
   }
 }
 
-function insertEntry(tx: Tx, id: number, entry: PendingEntry): void {
-  const { accountId, kind, method, path, status, error, durationMs, actorId } = entry
-  sql(tx.db).insert.run(
-    accountId,
+function insertEntry(tx: Tx, id: number, { error, ...entry }: PendingEntry): void {
+  sql(tx.db).insert.run({
+    ...entry,
     id,
-    kinds.codeOf(kind),
-    method,
-    path,
-    status,
-    error?.code ?? null,
-    error?.message ?? null,
-    Math.round(durationMs),
-    actorId,
-    entry.ipAddress ?? null,
-    entry.userAgent,
-    entry.requestId,
-    entry.emailId ?? null,
-    entry.body ?? null,
-    entry.size,
-  )
+    kind: kinds.codeOf(entry.kind),
+    errorCode: error?.code ?? null,
+    errorMessage: error?.message ?? null,
+    durationMs: Math.round(entry.durationMs),
+    ipAddress: entry.ipAddress ?? null,
+    emailId: entry.emailId ?? null,
+    body: entry.body ?? null,
+  })
 }
 
 /** Removes the oldest rows of an account beyond its limits, at most two for each that was added. */
