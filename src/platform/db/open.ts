@@ -78,23 +78,23 @@ export function prepareStatements<S extends Record<string, Statement>>(
   )
 }
 
-const toColumn = (field: string): string => field.replace(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`)
+/** The name of a field in snake case: `mail_from` for `mailFrom`. */
+export const toSnakeCase = (field: string): string => field.replace(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`)
 
 /**
- * Inserts a row: run it with an object that has these fields. Each is a column with its name in snake case, `mail_from`
- * for `mailFrom`.
+ * Inserts a row: run it with an object that has these fields. Each is a column with its name in snake case.
  * @param fields separated by spaces
  */
 export function insertSql(table: string, fields: string): string {
   const names = fields.split(' ')
-  return `INSERT INTO ${table} (${names.map(toColumn).join(', ')}) VALUES (${names.map((name) => `$${name}`).join(', ')})`
+  return `INSERT INTO ${table} (${names.map(toSnakeCase).join(', ')}) VALUES (${names.map((name) => `$${name}`).join(', ')})`
 }
 
 /** The assignments of an UPDATE that sets these fields, see `insertSql`. */
 export const setSql = (fields: string): string =>
   fields
     .split(' ')
-    .map((name) => `${toColumn(name)} = $${name}`)
+    .map((name) => `${toSnakeCase(name)} = $${name}`)
     .join(', ')
 
 /** A quoted text, which stays as it is, or a parameter. */

@@ -5,7 +5,7 @@
  */
 import type { Actor, App } from '#features/core/app/app.ts'
 import type { Tx } from '#platform/db/commit.ts'
-import { insertSql, prepareStatements } from '#platform/db/open.ts'
+import { insertSql, prepareStatements, toSnakeCase } from '#platform/db/open.ts'
 import { formatUuid, newUuid, type UuidBytes } from '#platform/ids.ts'
 import { computeDigest, computeHash, createSalt, findNextInChain, setChainHead } from './chain.ts'
 import type { auditLogs } from './tables.ts'
@@ -49,10 +49,11 @@ export const SYSTEM_ACTOR: AuditActor = { accountId: null, type: 'system', id: '
 /** Writes an entry; call it in the transaction of the change. */
 export function audit(app: Pick<App, 'eventTime'>, tx: Pick<Tx, 'db'>, actor: AuditActor, entry: AuditEntry): void {
   const { id, before, notBefore } = findNextInChain(tx.db)
+  // The database would return lone surrogates as other characters, and the hash would not match.
   const personal = {
-    actorId: toStorable(actor.id),
-    ipAddress: toStorableOrNull(actor.ipAddress),
-    resourceId: toStorableOrNull(entry.resourceId),
+    actorId: actor.id.toWellFormed(),
+    ipAddress: actor.ipAddress?.toWellFormed() ?? null,
+    resourceId: entry.resourceId?.toWellFormed() ?? null,
     metadata: entry.metadata ? JSON.stringify(entry.metadata) : null,
   }
   const lasting = {
@@ -101,7 +102,6 @@ export interface FieldChange {
 
 /** Longer texts are cut: the entry says what was changed, it is no copy. */
 const MAX_TEXT_LENGTH = 500
-const toSnakeCase = (field: string): string => field.replace(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`)
 
 const shorten = (value: unknown): unknown =>
   typeof value === 'string' && value.length > MAX_TEXT_LENGTH ? `${value.slice(0, MAX_TEXT_LENGTH)}…` : (value ?? null)
@@ -120,7 +120,3 @@ export const describeChanges = (
       : [{ field: toSnakeCase(field), from: shorten(before[field]), to: shorten(to) }],
   ),
 })
-
-/** Replaces lone surrogates, which the database would return as other characters, so that the hash still matches. */
-const toStorable = (text: string): string => text.toWellFormed()
-const toStorableOrNull = (text: string | undefined): string | null => (text === undefined ? null : toStorable(text))

@@ -4,7 +4,7 @@
  */
 import type { Database } from 'bun:sqlite'
 import type { Tx } from '#platform/db/commit.ts'
-import { prepareStatements } from '#platform/db/open.ts'
+import { prepareStatements, toSnakeCase } from '#platform/db/open.ts'
 import type { Millis } from '#platform/time/clock.ts'
 import { days } from '#platform/units.ts'
 
@@ -24,17 +24,9 @@ export type DailyField = (typeof DAILY_FIELDS)[number]
 export type DailyStats = Readonly<Record<DailyField, number>>
 
 /** Column of each field. */
-export const DAILY_COLUMNS: Readonly<Record<DailyField, string>> = {
-  sent: 'sent',
-  delivered: 'delivered',
-  bounced: 'bounced',
-  opens: 'opens',
-  clicks: 'clicks',
-  openedEmails: 'opened_emails',
-  clickedEmails: 'clicked_emails',
-  complaints: 'complaints',
-  unsubscribes: 'unsubscribes',
-}
+export const DAILY_COLUMNS = Object.fromEntries(DAILY_FIELDS.map((field) => [field, toSnakeCase(field)])) as Readonly<
+  Record<DailyField, string>
+>
 
 /** Domain of the row that sums all domains of a day. */
 export const ALL_DOMAINS = ''
