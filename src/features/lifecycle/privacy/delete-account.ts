@@ -8,6 +8,7 @@
 import type { Database } from 'bun:sqlite'
 import { listImportFiles } from '#features/audience/contact-lists/imports.ts'
 import { removeSpooledFile } from '#features/audience/contact-lists/spool.ts'
+import type { Account } from '#features/core/accounts/accounts.ts'
 import { closeAccount, emptyAccount, listOpenSubAccounts } from '#features/core/accounts/rows.ts'
 import { announceAccessChange, announceSendingChange } from '#features/core/app/account-changes.ts'
 import type { Actor, App } from '#features/core/app/app.ts'
@@ -27,7 +28,7 @@ import { deleteAccountWebhooks } from '#features/webhooks/webhooks/manage/change
 import { codesOf } from '#platform/db/codes.ts'
 import type { Tx } from '#platform/db/commit.ts'
 import { prepareStatements } from '#platform/db/open.ts'
-import { formatUuid, type UuidBytes } from '#platform/ids.ts'
+import { formatUuid } from '#platform/ids.ts'
 import { type DueLoop, isDue, startDueLoop } from '#platform/queue/due-loop.ts'
 import { type Millis, yieldToEventLoop } from '#platform/time/clock.ts'
 import { minutes, seconds } from '#platform/units.ts'
@@ -78,33 +79,27 @@ const sql = prepareStatements((db) => ({
 }))
 
 /** An account to delete. */
-export interface DeletedAccount {
-  readonly id: number
-  readonly uuid: UuidBytes
-}
+type DeletedAccount = Pick<Account, 'id' | 'uuid'>
 
 /**
  * Deletes an account with its sub-accounts; resolves when the end of all their access is on disk. The loop of
  * `startAccountRemoval` removes the rest as an operation. Deleting an account again changes nothing.
  * @param along runs in the same transaction
  */
-export function deleteAccount(
+export async function deleteAccount(
   app: App,
   actor: Actor,
   account: DeletedAccount,
   along?: (tx: Tx) => void,
 ): Promise<void> {
-  return app.commit
-    .writeFromReserve((tx) => {
-      along?.(tx)
-      beginDeletion(app, tx, actor, account)
-      return closeSubAccounts(app, tx, actor, account.id)
-    })
-    .then(async (closed) => {
-      // If the process crashes here, the first step of the parent's deletion closes the remaining sub-accounts.
-      for (let closedCount = closed; closedCount === SUB_ACCOUNTS_PER_BATCH; )
-        closedCount = await app.commit.writeFromReserve((tx) => closeSubAccounts(app, tx, actor, account.id))
-    })
+  let closed = await app.commit.writeFromReserve((tx) => {
+    along?.(tx)
+    beginDeletion(app, tx, actor, account)
+    return closeSubAccounts(app, tx, actor, account.id)
+  })
+  // If the process crashes here, the first step of the parent's deletion closes the remaining sub-accounts.
+  while (closed === SUB_ACCOUNTS_PER_BATCH)
+    closed = await app.commit.writeFromReserve((tx) => closeSubAccounts(app, tx, actor, account.id))
 }
 
 /** Begins the deletion of some sub-accounts; returns their number. */
