@@ -30,7 +30,7 @@ export interface DatabaseUse {
   readonly groups: Readonly<Record<Group, number>>
 }
 
-const readPragma = (db: Database, name: 'page_count' | 'page_size' | 'freelist_count'): number =>
+export const readPragma = (db: Database, name: 'page_count' | 'page_size' | 'freelist_count'): number =>
   db.query<Record<string, number>, []>(`PRAGMA ${name}`).get()?.[name] ?? 0
 
 /** Reads every page; a snapshot if the connection is in a read transaction. */

@@ -29,6 +29,7 @@ import { removeInBatches } from './batches.ts'
 import { type BudgetedKind, computeAgeCutoffs, mapKinds } from './budgets.ts'
 import { recordConfirmedTime } from './confirmed-time.ts'
 import type { Cut } from './cuts.ts'
+import { readPragma } from './measure.ts'
 import type { MeasureRequest } from './measure-worker.ts'
 import { type OldRow, retireByIds, type Scan, scanRows } from './scan.ts'
 import {
@@ -231,8 +232,7 @@ async function releaseSpace(app: App): Promise<void> {
 }
 
 async function releaseFreePages(committer: Committer): Promise<void> {
-  const count = (name: string): number =>
-    committer.db.query<Record<string, number>, []>(`PRAGMA ${name}`).get()?.[name] ?? 0
-  const spare = count('freelist_count') - Math.ceil(count('page_count') * FREE_FRACTION)
+  const { db } = committer
+  const spare = readPragma(db, 'freelist_count') - Math.ceil(readPragma(db, 'page_count') * FREE_FRACTION)
   if (spare > 0) await releasePages(committer, spare)
 }
