@@ -5,14 +5,9 @@
 import type { Tx } from '#platform/db/commit.ts'
 import { prepareStatements } from '#platform/db/open.ts'
 import { ERASED } from './chain.ts'
+import type { StoredAuditEntry } from './read.ts'
 
-interface EntryTexts {
-  readonly id: number
-  readonly actorId: string
-  readonly ipAddress: string | null
-  readonly resourceId: string | null
-  readonly metadata: string | null
-}
+type EntryTexts = Pick<StoredAuditEntry, 'id' | 'actorId' | 'ipAddress' | 'resourceId' | 'metadata'>
 
 const sql = prepareStatements((db) => ({
   // The salt is null only in erased entries, so no entry is erased twice.

@@ -2,6 +2,7 @@
 import { type Static, Type } from '@sinclair/typebox'
 import { extra, Nullable, Text, TextOrNull, Timestamp, Uuid } from '#platform/http/schemas.ts'
 import { toWire } from '#platform/http/wire.ts'
+import { isJsonObject } from '#platform/json-object.ts'
 import type { FieldChange } from './audit.ts'
 import type { StoredAuditEntry } from './read.ts'
 
@@ -50,9 +51,6 @@ export type AuditLogRecord = Static<typeof AuditLogRecord>
 export type AuditNames = Required<Pick<AuditLogRecord, 'actor_name' | 'resource_name' | 'resource_exists'>>
 
 const LOGGED = Type.Omit(AuditLogRecord, ['actor_name', 'resource_name', 'resource_exists', 'changes'])
-
-const isJsonObject = (value: unknown): value is object =>
-  typeof value === 'object' && value !== null && !Array.isArray(value)
 
 /** The metadata of an entry. Text that tampering made invalid JSON is returned unchanged. */
 export function parseAuditMetadata(text: string | null): unknown {

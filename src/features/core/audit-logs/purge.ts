@@ -8,14 +8,9 @@ import { prepareStatements } from '#platform/db/open.ts'
 import type { Millis } from '#platform/time/clock.ts'
 import { setChainAnchor } from './chain.ts'
 
-interface OldestEntry {
-  readonly id: number
-  readonly hash: Uint8Array
-}
-
 const sql = prepareStatements((db) => ({
   // Times never decrease along the ids, so the oldest entries come first.
-  oldest: db.prepare<OldestEntry & { createdAt: Millis }, [number]>(
+  oldest: db.prepare<{ id: number; hash: Uint8Array; createdAt: Millis }, [number]>(
     'SELECT id, hash, created_at AS createdAt FROM audit_logs ORDER BY id LIMIT ?',
   ),
   removeUpTo: db.prepare('DELETE FROM audit_logs WHERE id <= ?'),

@@ -10,8 +10,7 @@ import { hours } from '#platform/units.ts'
 import { getMeta, setMeta } from './record.ts'
 
 /** events: rows of the event log. logs: emails with their recipients and dependent rows, broadcasts and operations. */
-export const HORIZON_KINDS = ['events', 'logs'] as const
-export type HorizonKind = (typeof HORIZON_KINDS)[number]
+export type HorizonKind = 'events' | 'logs'
 
 const HOUR_MS = hours(1)
 

@@ -108,21 +108,8 @@ function readBodies({ text, html }: ParsedMessage, hasTemplate: boolean): Pick<S
   }
 }
 
-interface AssignedRecipients {
-  readonly to: string[]
-  readonly cc: string[]
-  readonly bcc: string[]
-  /** Mailboxes in the header that are not in the envelope: they get the message otherwise. */
-  readonly alsoTo: string[]
-  readonly alsoCc: string[]
-}
-
 /** The envelope decides who gets the message, the header what To and Cc show. */
-function assignRecipients(
-  message: ParsedMessage,
-  envelope: readonly string[],
-  dropped: Set<string>,
-): AssignedRecipients {
+function assignRecipients(message: ParsedMessage, envelope: readonly string[], dropped: Set<string>) {
   const remaining = new Map(envelope.map((address) => [normaliseAddress(address), address]))
   const shown = new Set<string>()
   const assign = (field: string, text: string | null): { own: string[]; also: string[] } => {
@@ -146,6 +133,7 @@ function assignRecipients(
     to: isAlone ? hidden : to.own,
     cc: cc.own,
     bcc: isAlone ? [] : hidden,
+    // Mailboxes in the header that are not in the envelope: they get the message otherwise.
     alsoTo: to.also,
     alsoCc: cc.also,
   }

@@ -66,7 +66,6 @@ const toMonthBytes = ({ month, bytes, freeBytes }: MonthUse) => ({ month, bytes,
 export type RetainedKind = BudgetedKind | 'audit'
 
 /** As in the operator's routes, which describe the fields. */
-export type KindUsage = ReturnType<typeof listKindUsages>[number]
 export type AccountUsage = ReturnType<typeof listAccountUsages>[number]
 
 /** Accounts shown per kind, besides those that lose data. */

@@ -24,8 +24,6 @@ const THRESHOLDS: ReadonlyMap<string, number> = new Map([
   ['sub_account.created', 20],
 ])
 
-const isCreation = (action: string): boolean => THRESHOLDS.has(action)
-
 const WINDOW_MS = hours(1)
 
 const sql = prepareStatements((db) => ({
@@ -103,7 +101,7 @@ export function startAbuseWatch(app: App): DueLoop {
     }
     const entries = sql(app.db).entries.all(entry, ENTRIES_PER_STEP)
     for (const { accountId, action } of entries)
-      if (accountId !== null && isCreation(action)) creations.set(`${action} ${accountId}`, { accountId, action })
+      if (accountId !== null && THRESHOLDS.has(action)) creations.set(`${action} ${accountId}`, { accountId, action })
     entry = entries.at(-1)?.id ?? entry
     for (const [key, one] of creations)
       if (await tryCheck(one.accountId, () => checkBurst(app, one))) creations.delete(key)
