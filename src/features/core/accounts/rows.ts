@@ -14,7 +14,7 @@ import type { Millis } from '#platform/time/clock.ts'
 import { type Account, findAccount } from './accounts.ts'
 import { prepareCount } from './limits.ts'
 
-const subAccountSql = prepareStatements((db) => ({
+const sql = prepareStatements((db) => ({
   existing: prepareCount(db, 'accounts WHERE parent_id = ? AND deleted_at IS NULL'),
   find: db.prepare<{ id: number }, [Uint8Array, number]>(
     'SELECT id FROM accounts WHERE uuid = ? AND parent_id = ? AND deleted_at IS NULL',
@@ -27,44 +27,6 @@ const subAccountSql = prepareStatements((db) => ({
   ),
   update: db.prepare('UPDATE accounts SET name = ?, monthly_quota = ?, disabled_at = ?, updated_at = ? WHERE id = ?'),
   ownQuota: db.prepare<{ quota: number | null }, [number]>('SELECT monthly_quota AS quota FROM accounts WHERE id = ?'),
-}))
-
-/** The sub-account of `parentId` with this UUID, unless it is deleted. */
-export function findSubAccount(config: Config, db: Database, parentId: number, uuid: UuidBytes): Account | undefined {
-  const row = subAccountSql(db).find.get(uuid, parentId)
-  return row ? findAccount(config, db, row.id) : undefined
-}
-
-/** A page of sub-accounts, newest first. */
-export const listSubAccounts = (config: Config, db: Database, parentId: number, page: RowWindow): Account[] =>
-  subAccountSql(db)
-    .page.all(parentId, belowId(page), page.limit, page.offset)
-    .flatMap(({ id }) => findAccount(config, db, id) ?? [])
-
-export const countSubAccounts = (db: Database, parentId: number): number =>
-  subAccountSql(db).count.get(parentId)?.n ?? 0
-
-/** The statement with which `requirePlanCapacity` counts sub-accounts. */
-export const getSubAccountCountStatement = (db: Database) => subAccountSql(db).existing
-
-export interface SubAccountRowChange {
-  readonly name?: string | undefined
-  readonly monthlyQuota?: number | null | undefined
-  /** Null enables the sub-account. */
-  readonly disabledAt?: Millis | null | undefined
-}
-
-/** Changes the provided fields; undefined ones keep their value. */
-export function updateSubAccount(tx: Tx, account: Account, change: SubAccountRowChange, now: Millis): void {
-  const quota =
-    change.monthlyQuota === undefined
-      ? (subAccountSql(tx.db).ownQuota.get(account.id)?.quota ?? null)
-      : change.monthlyQuota
-  const disabledAt = change.disabledAt === undefined ? account.disabledAt : change.disabledAt
-  subAccountSql(tx.db).update.run(change.name ?? account.name, quota, disabledAt, now, account.id)
-}
-
-const closingSql = prepareStatements((db) => ({
   isOpen: db.prepare<{ one: number }, [number]>('SELECT 1 AS one FROM accounts WHERE id = ? AND deleted_at IS NULL'),
   close: db.prepare('UPDATE accounts SET deleted_at = ?1, updated_at = ?1 WHERE id = ?2 AND deleted_at IS NULL'),
   // The row stays so that its id is never reused: old tokens and erased audit entries still contain it.
@@ -82,16 +44,51 @@ const closingSql = prepareStatements((db) => ({
   subAccounts: db.prepare<{ id: number; uuid: UuidBytes }, [number, number]>(
     'SELECT id, uuid FROM accounts WHERE parent_id = ? AND deleted_at IS NULL ORDER BY id LIMIT ?',
   ),
+  exportedAt: db.prepare<{ at: Millis | null }, [number]>('SELECT exported_at AS at FROM accounts WHERE id = ?'),
+  setExportedAt: db.prepare('UPDATE accounts SET exported_at = ? WHERE id = ?'),
+  setEventsReadAt: db.prepare('UPDATE accounts SET events_read_at = ? WHERE id = ? AND events_read_at IS NULL'),
 }))
+
+/** The sub-account of `parentId` with this UUID, unless it is deleted. */
+export function findSubAccount(config: Config, db: Database, parentId: number, uuid: UuidBytes): Account | undefined {
+  const row = sql(db).find.get(uuid, parentId)
+  return row ? findAccount(config, db, row.id) : undefined
+}
+
+/** A page of sub-accounts, newest first. */
+export const listSubAccounts = (config: Config, db: Database, parentId: number, page: RowWindow): Account[] =>
+  sql(db)
+    .page.all(parentId, belowId(page), page.limit, page.offset)
+    .flatMap(({ id }) => findAccount(config, db, id) ?? [])
+
+export const countSubAccounts = (db: Database, parentId: number): number => sql(db).count.get(parentId)?.n ?? 0
+
+/** The statement with which `requirePlanCapacity` counts sub-accounts. */
+export const getSubAccountCountStatement = (db: Database) => sql(db).existing
+
+export interface SubAccountRowChange {
+  readonly name?: string | undefined
+  readonly monthlyQuota?: number | null | undefined
+  /** Null enables the sub-account. */
+  readonly disabledAt?: Millis | null | undefined
+}
+
+/** Changes the provided fields; undefined ones keep their value. */
+export function updateSubAccount(tx: Tx, account: Account, change: SubAccountRowChange, now: Millis): void {
+  const quota =
+    change.monthlyQuota === undefined ? (sql(tx.db).ownQuota.get(account.id)?.quota ?? null) : change.monthlyQuota
+  const disabledAt = change.disabledAt === undefined ? account.disabledAt : change.disabledAt
+  sql(tx.db).update.run(change.name ?? account.name, quota, disabledAt, now, account.id)
+}
 
 /** Throws 404 when the account was deleted while the request ran. Call it in the transaction that creates something. */
 export function requireOpenAccount(db: Database, accountId: number): void {
-  if (!closingSql(db).isOpen.get(accountId)) throw notFound('account_not_found', 'The account was deleted.')
+  if (!sql(db).isOpen.get(accountId)) throw notFound('account_not_found', 'The account was deleted.')
 }
 
 /** Closes an account; false when it is already closed. */
 export const closeAccount = (tx: Tx, accountId: number, now: Millis): boolean =>
-  closingSql(tx.db).close.run(now, accountId).changes === 1
+  sql(tx.db).close.run(now, accountId).changes === 1
 
 /**
  * Clears the row of a closed account and gives it a new public id. A paused account keeps the last `tagBytes` bytes of
@@ -99,11 +96,11 @@ export const closeAccount = (tx: Tx, accountId: number, now: Millis): boolean =>
  * @param tagBytes number of bytes that are kept
  */
 export function emptyAccount(tx: Tx, accountId: number, tagBytes: number): void {
-  closingSql(tx.db).keepPause.run(accountId)
+  sql(tx.db).keepPause.run(accountId)
   const uuid = newUuid()
-  const paused = closingSql(tx.db).paused.get(accountId)
+  const paused = sql(tx.db).paused.get(accountId)
   if (paused) uuid.set(paused.uuid.subarray(-tagBytes), uuid.length - tagBytes)
-  closingSql(tx.db).empty.run(uuid, accountId)
+  sql(tx.db).empty.run(uuid, accountId)
 }
 
 /** Up to `limit` sub-accounts that are not deleted. */
@@ -111,24 +108,15 @@ export const listOpenSubAccounts = (
   db: Database,
   accountId: number,
   limit: number,
-): { id: number; uuid: UuidBytes }[] => closingSql(db).subAccounts.all(accountId, limit)
-
-const exportSql = prepareStatements((db) => ({
-  get: db.prepare<{ at: Millis | null }, [number]>('SELECT exported_at AS at FROM accounts WHERE id = ?'),
-  set: db.prepare('UPDATE accounts SET exported_at = ? WHERE id = ?'),
-}))
+): { id: number; uuid: UuidBytes }[] => sql(db).subAccounts.all(accountId, limit)
 
 /** When the last export was completed; undefined if there was none. */
 export const readExportedAt = (db: Database, accountId: number): Millis | undefined =>
-  exportSql(db).get.get(accountId)?.at ?? undefined
+  sql(db).exportedAt.get(accountId)?.at ?? undefined
 
 export const recordExport = (tx: Tx, accountId: number, at: Millis): void =>
-  void exportSql(tx.db).set.run(at, accountId)
-
-const eventsReadSql = prepareStatements((db) => ({
-  set: db.prepare('UPDATE accounts SET events_read_at = ? WHERE id = ? AND events_read_at IS NULL'),
-}))
+  void sql(tx.db).setExportedAt.run(at, accountId)
 
 /** Records that an API key read the event feed; only the first time counts. */
 export const recordEventsRead = (tx: Tx, accountId: number, at: Millis): void =>
-  void eventsReadSql(tx.db).set.run(at, accountId)
+  void sql(tx.db).setEventsReadAt.run(at, accountId)
