@@ -41,13 +41,12 @@ export const resendDomainRoutes = (app: App, { deleteDomain }: DomainRouteOption
         readPage(
           query,
           {
-            findKey(id) {
+            find(id) {
               const uuid = parseUuid(id)
-              const domain = uuid && findDomain(app.db, accountId, uuid)
-              return domain && [domain.id]
+              return uuid && findDomain(app.db, accountId, uuid)
             },
             listBelow: (window) => listDomains(app.db, accountId, window).domains,
-            listAbove: ([id], limit) => listDomainsAbove(app.db, accountId, Number(id), limit),
+            listAbove: ({ id }, limit) => listDomainsAbove(app.db, accountId, id, limit),
           },
           toListedDomain,
         ),

@@ -36,14 +36,13 @@ export const resendEmailRoutes = (app: App, options: EmailRouteOptions) =>
         readPage(
           query,
           {
-            findKey(id) {
+            find(id) {
               const uuid = parseUuid(id)
-              const email = uuid && findEmail(app.db, accountId, uuid)
-              return email && [email.createdAt, email.id]
+              return uuid && findEmail(app.db, accountId, uuid)
             },
+            keyOf: ({ createdAt, id }) => [createdAt, id],
             listBelow: (window) => listEmails(app.db, accountId, ANY_EMAIL, window).emails,
-            listAbove: ([createdAt, id], limit) =>
-              listEmailsAbove(app.db, accountId, { createdAt: Number(createdAt), id: Number(id) }, limit),
+            listAbove: (email, limit) => listEmailsAbove(app.db, accountId, email, limit),
           },
           (email) => toListedEmail(app, accountId, email, options.maxAttempts),
         ),

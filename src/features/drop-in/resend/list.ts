@@ -10,12 +10,14 @@ const DEFAULT_LIMIT = 20
 const MAX_LIMIT = 100
 
 interface ListSource<Row> {
-  /** The position of the item with this id; undefined when there is none. */
-  readonly findKey: (id: string) => RowKey | undefined
+  /** The row with this id; undefined when there is none. */
+  readonly find: (id: string) => Row | undefined
+  /** The position of a row; default: its id. */
+  readonly keyOf?: (row: Row) => RowKey
   /** Rows after a position, or from the start. */
   readonly listBelow: (window: RowWindow) => readonly Row[]
-  /** The rows right before a position, newest first. */
-  readonly listAbove: (key: RowKey, limit: number) => readonly Row[]
+  /** The rows right before a row, newest first. */
+  readonly listAbove: (row: Row, limit: number) => readonly Row[]
 }
 
 export interface ListPage<Row> {
@@ -27,23 +29,27 @@ export interface ListPage<Row> {
 type Query = Readonly<Record<string, string | undefined>>
 
 /** A page of a list. Throws a 422 for a limit or an id that is not valid. */
-export function readPage<Row, Item>(query: Query, source: ListSource<Row>, toItem: (row: Row) => Item): ListPage<Item> {
+export function readPage<Row extends { readonly id: number | string }, Item>(
+  query: Query,
+  { find, keyOf = ({ id }) => [id], listBelow, listAbove }: ListSource<Row>,
+  toItem: (row: Row) => Item,
+): ListPage<Item> {
   const { after, before } = query
   const limit = parseQueryInteger('limit', query['limit'], { fallback: DEFAULT_LIMIT, minimum: 1, maximum: MAX_LIMIT })
   if (after !== undefined && before !== undefined)
     throw invalid('before', 'after and before cannot be combined; set only one of them.')
-  const keyOf = (name: string, id: string): RowKey => {
-    const key = source.findKey(id)
-    if (!key) throw invalid(name, `${name} must be the id of an item of this list.`)
-    return key
+  const requireRow = (name: string, id: string): Row => {
+    const row = find(id)
+    if (!row) throw invalid(name, `${name} must be the id of an item of this list.`)
+    return row
   }
   // One more row than wanted tells whether more follow.
   if (before !== undefined) {
-    const rows = source.listAbove(keyOf('before', before), limit + 1)
+    const rows = listAbove(requireRow('before', before), limit + 1)
     return toPage(rows.slice(-limit), rows.length > limit, toItem)
   }
-  const start = after === undefined ? {} : { after: keyOf('after', after) }
-  const rows = source.listBelow({ ...start, offset: 0, limit: limit + 1 })
+  const start = after === undefined ? {} : { after: keyOf(requireRow('after', after)) }
+  const rows = listBelow({ ...start, offset: 0, limit: limit + 1 })
   return toPage(rows.slice(0, limit), rows.length > limit, toItem)
 }
 
@@ -58,15 +64,13 @@ export const pageOf = <Item extends { readonly id: string }>(query: Query, items
   readPage(
     query,
     {
-      findKey(id) {
-        const position = items.findIndex((item) => item.id === id.toLowerCase())
-        return position === -1 ? undefined : [position]
-      },
+      find: (id) => items.find((item) => item.id === id.toLowerCase()),
+      keyOf: (item) => [items.indexOf(item)],
       listBelow({ after, limit }) {
         const start = after ? Number(after[0]) + 1 : 0
         return items.slice(start, start + limit)
       },
-      listAbove: ([position], limit) => items.slice(Math.max(0, Number(position) - limit), Number(position)),
+      listAbove: (item, limit) => items.slice(Math.max(0, items.indexOf(item) - limit), items.indexOf(item)),
     },
     (item) => item,
   )

@@ -30,12 +30,9 @@ export const resendReceivingRoutes = (app: App) =>
         readPage(
           query,
           {
-            findKey(id) {
-              const email = findInbound(app.db, accountId, id)
-              return email && [email.id]
-            },
+            find: (id) => findInbound(app.db, accountId, id),
             listBelow: (window) => listInbound(app.db, accountId, {}, window).emails,
-            listAbove: ([id], limit) => listInboundAbove(app.db, accountId, Number(id), limit),
+            listAbove: ({ id }, limit) => listInboundAbove(app.db, accountId, id, limit),
           },
           toListedReceived,
         ),

@@ -39,13 +39,9 @@ export const resendSuppressionRoutes = (app: App) =>
         return readPage(
           query,
           {
-            findKey(id) {
-              const found = findById(app, accountId, id)
-              return found && [found.id]
-            },
+            find: (id) => findById(app, accountId, id),
             listBelow: (window) => listSuppressions(app.db, accountId, { reason }, window).suppressions,
-            listAbove: ([id], limit) =>
-              listSuppressionsAfter(app.db, accountId, Number(id), limit, reason).toReversed(),
+            listAbove: ({ id }, limit) => listSuppressionsAfter(app.db, accountId, id, limit, reason).toReversed(),
           },
           (suppression) => toListedSuppression(app.keys, suppression),
         )
