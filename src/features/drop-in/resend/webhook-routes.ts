@@ -4,7 +4,7 @@ import type { App } from '#features/core/app/app.ts'
 import { authenticated, requires } from '#features/core/app/http.ts'
 import { changeWebhook, createWebhook, deleteWebhook } from '#features/webhooks/webhooks/manage/change.ts'
 import { getWebhook, listWebhooks, type Webhook } from '#features/webhooks/webhooks/manage/webhooks.ts'
-import { RESEND_EVENTS } from '#features/webhooks/webhooks/payload/payload-format.ts'
+import { RESEND_EVENTS, RESEND_NAMES } from '#features/webhooks/webhooks/payload/payload-format.ts'
 import { invalid } from '#platform/errors.ts'
 import { isoTime } from '#platform/http/envelope.ts'
 import { setIgnored } from '#platform/http/ignored-fields.ts'
@@ -84,14 +84,10 @@ export const toListedWebhook = (webhook: Webhook) => ({
   endpoint: webhook.url,
   created_at: isoTime(webhook.createdAt),
   status: webhook.isActive ? ('enabled' as const) : ('disabled' as const),
-  events: webhook.events.flatMap((event) => EVENT_NAMES.get(event) ?? []),
+  events: webhook.events.flatMap((event) => RESEND_NAMES.get(event) ?? []),
 })
 
 type EventName = keyof typeof RESEND_EVENTS
-
-const EVENT_NAMES: ReadonlyMap<string, EventName> = new Map(
-  Object.entries(RESEND_EVENTS).map(([name, event]) => [event, name as EventName]),
-)
 
 const isEventName = (name: string): name is EventName => Object.hasOwn(RESEND_EVENTS, name)
 

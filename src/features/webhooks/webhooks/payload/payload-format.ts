@@ -26,6 +26,11 @@ export const RESEND_EVENTS = {
   'email.received': 'email.inbound',
 } as const satisfies Record<string, WebhookEvent>
 
+/** The names of Resend by our events. */
+export const RESEND_NAMES: ReadonlyMap<string, keyof typeof RESEND_EVENTS> = new Map(
+  Object.entries(RESEND_EVENTS).map(([name, event]) => [event, name as keyof typeof RESEND_EVENTS]),
+)
+
 /** The `RecordType` of Postmark for each of our events. */
 export const POSTMARK_RECORD_TYPES = {
   delivered: 'Delivery',

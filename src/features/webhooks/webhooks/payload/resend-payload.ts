@@ -1,9 +1,7 @@
 /** @module The payloads of a webhook with the format `resend`, as the types of its client describe them. Pure. */
 import { isoTime } from '#platform/http/envelope.ts'
 import type { EmailEvent } from './email-event.ts'
-import { RESEND_EVENTS } from './payload-format.ts'
-
-const TYPES: ReadonlyMap<string, string> = new Map(Object.entries(RESEND_EVENTS).map(([type, event]) => [event, type]))
+import { RESEND_NAMES } from './payload-format.ts'
 
 /** The `subType` of a bounce for our categories; `General` for all others. */
 const BOUNCE_SUB_TYPES: ReadonlyMap<string, string> = new Map([
@@ -15,7 +13,7 @@ const BOUNCE_SUB_TYPES: ReadonlyMap<string, string> = new Map([
 
 /** Undefined for an event that Resend does not have. */
 export function toResendPayload(event: EmailEvent): Record<string, unknown> | undefined {
-  const type = TYPES.get(event.type)
+  const type = RESEND_NAMES.get(event.type)
   return type === undefined
     ? undefined
     : { type, created_at: isoTime(event.at), data: { ...toData(event), ...toMore(event) } }
