@@ -59,11 +59,7 @@ const readHeader = createFieldReader(['Name', 'Value'])
 const readAttachment = createFieldReader(['Name', 'Content', 'ContentType', 'ContentID', 'ContentLength'])
 
 /** What a result of Postmark repeats of the message. */
-export interface ShownRecipients {
-  readonly To?: string
-  readonly Cc?: string
-  readonly Bcc?: string
-}
+export type ShownRecipients = Pick<Message, 'To' | 'Cc' | 'Bcc'>
 
 export interface Translated {
   readonly request: SendRequest

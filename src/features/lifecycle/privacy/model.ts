@@ -1,5 +1,5 @@
 /** @module Wire shapes of the export and erasure of a person, and of the account export. */
-import { type Static, Type } from '@sinclair/typebox'
+import { Type } from '@sinclair/typebox'
 import { Count, Part, Text, Timestamp, Uuid } from '#platform/http/schemas.ts'
 import { PARTS } from './export-parts.ts'
 
@@ -15,7 +15,6 @@ export const ErasureResult = Type.Object({
   }),
   operation_id: Uuid({ description: 'Operation of the erasure; `GET /v1/operations/{id}` shows when it is complete.' }),
 })
-export type ErasureResult = Static<typeof ErasureResult>
 
 const Records = (description: string) => Type.Array(Type.Unknown(), { description })
 

@@ -7,13 +7,10 @@ import type { Database } from 'bun:sqlite'
 import { ERASED_ADDRESS } from '#features/setup/suppression-store/suppression-list-key.ts'
 import type { Tx } from '#platform/db/commit.ts'
 import { prepareStatements } from '#platform/db/open.ts'
+import type { webhookDeliveries } from '../tables.ts'
 
-interface Row {
-  readonly id: number
+type Row = Pick<typeof webhookDeliveries.$inferSelect, 'id' | 'payload' | 'response' | 'error'> & {
   readonly isOwn: number
-  readonly payload: string | null
-  readonly response: string | null
-  readonly error: string | null
 }
 
 const sql = prepareStatements((db) => ({

@@ -7,7 +7,7 @@ import { auditChange, createSystemActor } from '#features/core/audit-logs/audit.
 import { markInboundDelivered, markInboundUndeliverable } from '#features/receiving/inbound/api/model.ts'
 import type { Tx } from '#platform/db/commit.ts'
 import { prepareStatements } from '#platform/db/open.ts'
-import { newUuid, randomFraction } from '#platform/ids.ts'
+import { newUuid, randomFraction, type UuidBytes } from '#platform/ids.ts'
 import type { Millis } from '#platform/time/clock.ts'
 import { type DeliveryStatus, deliveryStatusCode, TEST_EVENT } from '../event-names.ts'
 import { DEACTIVATION_REASON, MAX_CONSECUTIVE_FAILURES } from '../manage/pending.ts'
@@ -20,14 +20,9 @@ import type { Task } from './webhook-queue.ts'
 
 type DeliveryTarget = Pick<Webhook, 'id' | 'accountId' | 'routeId'>
 
-interface State {
-  accountId: number
-  accountUuid: Uint8Array
-  uuid: Uint8Array
-  isActive: number
-  failureCount: number
-  routeId: number | null
-  updatedAt: Millis
+type State = Pick<Webhook, 'accountId' | 'uuid' | 'failureCount' | 'routeId' | 'updatedAt'> & {
+  readonly accountUuid: UuidBytes
+  readonly isActive: number
 }
 
 const sql = prepareStatements((db) => ({
@@ -61,14 +56,8 @@ const sql = prepareStatements((db) => ({
   moveCursor: db.prepare('UPDATE webhooks SET cursor_seq = max(cursor_seq, ?) WHERE id = ? AND is_active = 1'),
 }))
 
-export interface WriteResult {
-  readonly isDeactivated: boolean
-}
-
-const NOT_DEACTIVATED: WriteResult = { isDeactivated: false }
-
 /**
- * Writes the outcome of an attempt.
+ * Writes the outcome of an attempt. Returns whether it deactivates the webhook.
  * @param webhook its state when the attempt began
  * @param isFailure whether it counts as another consecutive failure, as `Streak` decides
  * @param cursor all events of the account up to it have a delivery, or are not subscribed
@@ -81,10 +70,10 @@ export function writeAttempt(
   result: AttemptResult,
   isFailure: boolean,
   cursor: number,
-): WriteResult {
+): boolean {
   const webhook = sql(tx.db).state.get(webhookId)
   // The webhook was deleted during the attempt.
-  if (!webhook) return NOT_DEACTIVATED
+  if (!webhook) return false
   const attempts = task.kind === 'event' ? 1 : task.attempts + 1
   // A test never changes the failure count and is not retried.
   const isTest = task.event === TEST_EVENT
@@ -100,12 +89,12 @@ export function writeAttempt(
   writeDelivery(app, tx, { id: webhookId, accountId, routeId }, task, attempts, result, nextAt)
   if (!isCounted) {
     if (!isTest) moveCursor(tx, webhookId, cursor)
-    return NOT_DEACTIVATED
+    return false
   }
   if (result.kind === 'delivered') sql(tx.db).succeeded.run(result.at, cursor, webhookId)
   else sql(tx.db).failed.run(failures, result.at, result.error, cursor, webhookId)
   if (isDeactivated) deactivate(app, tx, webhookId, webhook, result.error)
-  return { isDeactivated }
+  return isDeactivated
 }
 
 function writeDelivery(

@@ -15,10 +15,10 @@ import { retry, STORAGE_RETRY_MS, StorageRetries, type WriteFailure } from '#pla
 import { seconds } from '#platform/units.ts'
 import { TEST_EVENT } from '../event-names.ts'
 import type { Webhook } from '../manage/webhooks.ts'
-import { buildPayload, toMessageId } from '../payload/payload.ts'
+import { readPostedBody, toMessageId } from '../payload/payload.ts'
 import { type AttemptResult, classifyResponse, makeAttempt } from './attempt.ts'
 import { OwnFailureDetector, type Streak } from './failures.ts'
-import { endDelivery, type WriteResult, writeAttempt } from './outcome.ts'
+import { endDelivery, writeAttempt } from './outcome.ts'
 import type { Slot } from './slots.ts'
 import type { DueDelivery, Task, WebhookQueue } from './webhook-queue.ts'
 
@@ -33,17 +33,11 @@ type NoBody = typeof UNREADABLE | typeof UNREAD
 
 /** `written`: the stored outcome with its cursor; missing when the task ended without an attempt. */
 export interface TaskResult {
-  readonly written?: WriteResult & { readonly cursor: number }
+  readonly written?: { readonly isDeactivated: boolean; readonly cursor: number }
 }
 
 /** The attempt failed because of us: nothing is stored, and it is repeated after the webhook's backoff. */
 export const PUT_BACK = 'put-back'
-
-interface EventBody {
-  readonly event: string
-  /** JSON. */
-  readonly text: string
-}
 
 /** The state that all tasks of one service run share. */
 export class TaskRunner {
@@ -98,7 +92,7 @@ export class TaskRunner {
       format: webhook.format,
       secrets: queue.secrets,
       id: this.#messageIdOf(webhook, task),
-      event: stored?.event ?? body.event,
+      event: task.event,
       body: body.text,
       attempt: (stored?.attempts ?? 0) + 1,
       signal: this.#aborting.signal,
@@ -126,7 +120,8 @@ export class TaskRunner {
     return this.#store(() =>
       this.#app.commit.writeFromReserve((tx): TaskResult => {
         const { cursor } = queue
-        return { written: { ...writeAttempt(this.#app, tx, webhook, task, result, isFailure, cursor), cursor } }
+        const isDeactivated = writeAttempt(this.#app, tx, webhook, task, result, isFailure, cursor)
+        return { written: { isDeactivated, cursor } }
       }),
     )
   }
@@ -177,11 +172,15 @@ export class TaskRunner {
   }
 
   /** Reads the body, repeatedly for a while when that fails, and counts its length immediately. */
-  async #readBody(queue: WebhookQueue, task: Task, slot: Slot): Promise<EventBody | NoBody | undefined> {
-    const read = (): EventBody | undefined => {
-      const body = this.#buildBody(queue, task)
-      slot.holdBody(body?.text.length ?? 0)
-      return body
+  async #readBody(
+    queue: WebhookQueue,
+    task: Task,
+    slot: Slot,
+  ): Promise<{ readonly text: string } | NoBody | undefined> {
+    const read = () => {
+      const text = readPostedBody(this.#app, queue.webhook, task)
+      slot.holdBody(text?.length ?? 0)
+      return text === undefined ? undefined : { text }
     }
     const isRetried = (error: unknown, failures: number): boolean => {
       this.#app.log.error({ err: error, ...this.#logFields(queue.webhook, task) }, 'event not read for a webhook')
@@ -197,13 +196,6 @@ export class TaskRunner {
   #messageIdOf({ accountId }: Webhook, task: Task): string {
     const { keys } = this.#app
     return task.kind === 'stored' ? toMessageId(keys, accountId, task) : deriveEventUuid(keys, accountId, task.seq)
-  }
-
-  #buildBody(queue: WebhookQueue, task: Task): EventBody | undefined {
-    const { event, seq } = task
-    if (task.kind === 'stored' && task.payload !== null) return { event, text: task.payload }
-    const built = seq === null ? undefined : buildPayload(this.#app, queue.webhook.accountId, seq, queue.webhook.format)
-    return built && { event: built.event, text: JSON.stringify(built.body) }
   }
 
   /**

@@ -25,7 +25,7 @@ import {
 import { openSigningSecrets } from '../manage/secrets.ts'
 import { createRequestHeaders } from '../manage/signature.ts'
 import { type FindWebhook, getWebhook, type Webhook } from '../manage/webhooks.ts'
-import { buildPayload, toMessageId } from '../payload/payload.ts'
+import { buildPayload, readPostedBody, toMessageId } from '../payload/payload.ts'
 import type { PayloadFormat } from '../payload/payload-format.ts'
 import type { webhookDeliveries } from '../tables.ts'
 
@@ -145,19 +145,13 @@ export function readDeliveryRequest(
   const webhook = find(app.db, actor.accountId, id)
   const delivery = getDelivery(app.db, webhook, deliveryId)
   requireBodyScopes(actor, [delivery.event])
-  const payload = readPayload(app, webhook, delivery)
+  const payload = readPostedBody(app, webhook, delivery) ?? null
   return {
     webhook,
     delivery,
     payload,
     headers: payload === null ? null : toHeaders(app, actor, webhook, delivery, payload),
   }
-}
-
-function readPayload(app: App, { accountId, format }: Webhook, { seq, payload }: Delivery): string | null {
-  if (payload !== null) return payload
-  const built = seq === null ? undefined : buildPayload(app, accountId, seq, format)
-  return built ? JSON.stringify(built.body) : null
 }
 
 function toHeaders(

@@ -158,7 +158,6 @@ export const EventPayload = Type.Object({
 export const SecretResult = Type.Object({
   secret: S.Text('Signing secret of the webhook.'),
 })
-export type SecretResult = Static<typeof SecretResult>
 
 export const SecretRotation = S.StrictObject({ updated_at: SEEN })
 

@@ -17,7 +17,7 @@ import { deliveryStatusCode, requireBodyScopes, TEST_EVENT } from '../event-name
 import { requireKnownEvent } from '../manage/change.ts'
 import { countPending, insertPending } from '../manage/pending.ts'
 import { auditedKindOf, type FindWebhook, getWebhook, type Webhook } from '../manage/webhooks.ts'
-import { buildPayload } from '../payload/payload.ts'
+import { readPostedBody } from '../payload/payload.ts'
 import { type Delivery, getDelivery } from './history.ts'
 import { requireTestAllowed } from './test-event.ts'
 
@@ -95,11 +95,11 @@ function requireSubscribed(webhook: Webhook, event: string): void {
 
 /** Throws unless the delivery can be replayed. Before the transaction, because a payload may be read from files. */
 function requireReplayable(app: App, actor: Actor, webhook: Webhook, deliveryId: string): void {
-  const { seq, event, payload } = getDelivery(app.db, webhook, deliveryId)
-  requireBodyScopes(actor, [event])
+  const delivery = getDelivery(app.db, webhook, deliveryId)
+  requireBodyScopes(actor, [delivery.event])
   requireActive(webhook)
-  requireSubscribed(webhook, event)
-  if (payload === null && (seq === null || !buildPayload(app, webhook.accountId, seq, webhook.format)))
+  requireSubscribed(webhook, delivery.event)
+  if (readPostedBody(app, webhook, delivery) === undefined)
     throw conflict('event_gone', 'The event of this delivery is no longer kept, so there is nothing to send again.')
 }
 

@@ -127,6 +127,17 @@ export function buildPayload(
   return body && { event: type, body }
 }
 
+/** The JSON that is posted for a delivery: stored with it, or built from its event; undefined once that is deleted. */
+export function readPostedBody(
+  app: App,
+  { accountId, format }: { readonly accountId: number; readonly format: PayloadFormat },
+  { seq, payload = null }: { readonly seq: number | null; readonly payload?: string | null },
+): string | undefined {
+  if (payload !== null) return payload
+  const built = seq === null ? undefined : buildPayload(app, accountId, seq, format)
+  return built && JSON.stringify(built.body)
+}
+
 /** The body in the form of another provider. */
 function buildForeignBody(
   app: App,
