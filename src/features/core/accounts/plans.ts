@@ -50,16 +50,14 @@ export interface PlanTerms {
 
 type PlanConfig = Pick<Config, 'plans'>
 
-/** Recipients per calendar month that a plan includes. */
-export const getPlanQuota = (config: PlanConfig, plan: Plan): number => getPlanTerms(config, plan).monthlyQuota
-
 /**
  * Recipients per calendar month that an account may use: the account's own quota if it has one, else the quota of its
  * plan. While the plan is billed but no invoice above zero is settled, the quota is at most that of plan free.
  */
 export function getEnforcedQuota(config: PlanConfig, plan: Plan, own: number | null, isHeld: boolean): number {
   if (own !== null) return own
-  return isHeld ? Math.min(getPlanQuota(config, 'free'), getPlanQuota(config, plan)) : getPlanQuota(config, plan)
+  const { monthlyQuota } = getPlanTerms(config, plan)
+  return isHeld ? Math.min(getPlanTerms(config, 'free').monthlyQuota, monthlyQuota) : monthlyQuota
 }
 
 const DEFAULT_QUOTAS: Readonly<Record<Plan, number>> = {
