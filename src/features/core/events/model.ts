@@ -1,5 +1,6 @@
 /** @module Wire form of an event, the same in email details and in the feed. */
 import { type Static, Type } from '@sinclair/typebox'
+import type { Actor } from '#features/core/app/app.ts'
 import type { KeyRing } from '#platform/crypto/crypto.ts'
 import { isoTime } from '#platform/http/envelope.ts'
 import { extra, Nullable, OptionalNullable, Timestamp, Uuid, withStrictStatus } from '#platform/http/schemas.ts'
@@ -106,10 +107,7 @@ export interface RecordedEvent {
 }
 
 /** The account of an event. */
-export interface EventOwner {
-  readonly accountId: number
-  readonly accountUuid: string
-}
+export type EventOwner = Pick<Actor, 'accountId' | 'accountUuid'>
 
 /** @param emailId public id of its email */
 export function toEventWire<Id extends string | null>(

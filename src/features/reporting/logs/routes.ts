@@ -16,7 +16,7 @@ import { yieldFairly } from '#platform/http/request-context.ts'
 import { errorResponses } from '#platform/http/route-errors.ts'
 import * as S from '#platform/http/schemas.ts'
 import { toWire } from '#platform/http/wire.ts'
-import { type Millis, yieldToEventLoop } from '#platform/time/clock.ts'
+import type { Millis } from '#platform/time/clock.ts'
 import { countLogRows, getRequestLog, kinds, REQUEST_KINDS, toLogId, toLogTime } from './request-log.ts'
 import type { requestLogs } from './tables.ts'
 
@@ -192,7 +192,7 @@ async function listLogEntries(
   accountId: number,
   filter: LogFilter,
   page: S.Page,
-  takeTurn: () => Promise<void> = yieldToEventLoop,
+  takeTurn: () => Promise<void>,
 ): Promise<{ entries: StoredLogEntry[]; total: number; hasMore: boolean }> {
   const isFiltered = Object.values(filter).some((value) => value !== undefined)
   const { kind, minStatus, maxStatus, method, path, actorId, requestId, text, from = 0, to } = filter

@@ -31,16 +31,7 @@ export interface StreamStart {
   readonly sendsStart?: boolean
 }
 
-export interface FeedStreams {
-  /**
-   * Responds to `request` with a stream of the events after event `after`. `sendsStart`: the stream begins with that
-   * position, so that a client which got no event yet continues from there after a reconnect. Throws 429 when the account or the service
-   * has its maximum of streams, 503 when the service is stopping.
-   */
-  open(request: Request, actor: Actor, from: StreamStart): Response
-  /** Number of open streams of all accounts. */
-  readonly size: number
-}
+export type FeedStreams = ReturnType<typeof createFeedStreams>
 
 interface Listener {
   /** Called when all events up to here are durable. */
@@ -50,7 +41,7 @@ interface Listener {
 }
 
 /** @param ending aborted when the service stops: all streams end, and no new one is opened */
-export function createFeedStreams(app: App, ending: AbortSignal): FeedStreams {
+export function createFeedStreams(app: App, ending: AbortSignal) {
   const byAccount = new Map<number, Set<Listener>>()
   const awaitTurn = createFairYield()
   let size = 0
@@ -83,7 +74,12 @@ export function createFeedStreams(app: App, ending: AbortSignal): FeedStreams {
   })
 
   return {
-    open(request, actor, from) {
+    /**
+     * Responds to `request` with a stream of the events after event `after`. `sendsStart`: the stream begins with that
+     * position, so that a client which got no event yet continues from there after a reconnect. Throws 429 when the account or the service
+     * has its maximum of streams, 503 when the service is stopping.
+     */
+    open(request: Request, actor: Actor, from: StreamStart): Response {
       if (ending.aborted)
         throw new AppError(503, 'stopping', 'The service is restarting; connect again in a moment.', {
           retryAfterSeconds: 1,
@@ -115,7 +111,8 @@ export function createFeedStreams(app: App, ending: AbortSignal): FeedStreams {
       add(actor.accountId, listener)
       return stream.response
     },
-    get size() {
+    /** Number of open streams of all accounts. */
+    get size(): number {
       return size
     },
   }

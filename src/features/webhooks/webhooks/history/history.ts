@@ -24,7 +24,7 @@ import {
 } from '../event-names.ts'
 import { openSigningSecrets } from '../manage/secrets.ts'
 import { createRequestHeaders } from '../manage/signature.ts'
-import { type FindWebhook, getWebhook, type Webhook } from '../manage/webhooks.ts'
+import { getWebhook, type Webhook } from '../manage/webhooks.ts'
 import { buildPayload, readPostedBody, toMessageId } from '../payload/payload.ts'
 import type { PayloadFormat } from '../payload/payload-format.ts'
 import type { webhookDeliveries } from '../tables.ts'
@@ -135,14 +135,8 @@ export interface DeliveryRequest {
 }
 
 /** A delivery with its request. Throws 404, and 403 when the actor may not read the mail that it carries. */
-export function readDeliveryRequest(
-  app: App,
-  actor: Actor,
-  id: string,
-  deliveryId: string,
-  find: FindWebhook = getWebhook,
-): DeliveryRequest {
-  const webhook = find(app.db, actor.accountId, id)
+export function readDeliveryRequest(app: App, actor: Actor, id: string, deliveryId: string): DeliveryRequest {
+  const webhook = getWebhook(app.db, actor.accountId, id)
   const delivery = getDelivery(app.db, webhook, deliveryId)
   requireBodyScopes(actor, [delivery.event])
   const payload = readPostedBody(app, webhook, delivery) ?? null
