@@ -18,19 +18,13 @@ const sql = prepareStatements((db) => ({
 
 const BATCH_SIZE = 200
 
-/**
- * Deletes entries older than `before`, oldest first, in its own transactions. Returns their number.
- * @param max maximum number of entries to delete; the next call deletes the rest
- */
-export async function purgeAuditLog(app: App, before: Millis, max = Number.POSITIVE_INFINITY): Promise<number> {
-  let removed = 0
-  while (removed < max) {
-    const limit = Math.min(BATCH_SIZE, max - removed)
-    const rows = await app.commit.writeFromReserve((tx) => purgeAuditEntries(tx, before, limit))
+/** Deletes entries older than `before`, oldest first, in its own transactions. Returns their number. */
+export async function purgeAuditLog(app: App, before: Millis): Promise<number> {
+  for (let removed = 0; ; ) {
+    const rows = await app.commit.writeFromReserve((tx) => purgeAuditEntries(tx, before, BATCH_SIZE))
     removed += rows
-    if (rows < limit) break
+    if (rows < BATCH_SIZE) return removed
   }
-  return removed
 }
 
 /** Deletes one batch in the caller's transaction and returns the number of entries deleted. */

@@ -3,7 +3,7 @@ import { expect, test } from 'bun:test'
 import type { Actor, App } from '#features/core/app/app.ts'
 import { audit } from '#features/core/audit-logs/audit.ts'
 import { eraseAccountAuditEntries, eraseMatchingAuditEntries } from '#features/core/audit-logs/erase.ts'
-import { purgeAuditLog } from '#features/core/audit-logs/purge.ts'
+import { purgeAuditEntries, purgeAuditLog } from '#features/core/audit-logs/purge.ts'
 import { type AuditVerification, verifyAuditLog } from '#features/core/audit-logs/verify.ts'
 import { days } from '#platform/units.ts'
 import { createTestAccount, createTestApp } from '#test/support/app.ts'
@@ -275,7 +275,7 @@ test('old entries are deleted oldest first; the remaining log verifies, and ids 
   expect(await purgeAuditLog(app, NOW + 300_000)).toBe(300)
   expect(verifyAuditLog(app.db)).toEqual(expectedVerification(201, { removedUpTo: 300, headId: 501 }))
   clock.advance(9_500_000)
-  expect(await purgeAuditLog(app, NOW + 9_000_000, 50)).toBe(50)
+  expect(await app.commit.write((tx) => purgeAuditEntries(tx, NOW + 9_000_000, 50))).toBe(50)
   expect(await purgeAuditLog(app, NOW + 9_000_000)).toBe(151)
   expect(verifyAuditLog(app.db)).toEqual(expectedVerification(0, { removedUpTo: 501, headId: 501 }))
   await writeEntry(app, actor, 'after')
