@@ -24,16 +24,11 @@ export const ContentState = Type.Optional(
 export const toContentState = (isMissing: boolean): { content?: 'missing' } => (isMissing ? { content: 'missing' } : {})
 
 /** Reads the bodies of one record. `isMissing` is true as soon as a body was missing. */
-export function createBodyReader(app: Pick<App, 'content'>): {
-  /** A body as text; null when there is none or it is missing. */
-  read(ref: number | null): string | null
-  /** Checks that blobs exist, without reading them. */
-  check(refs: readonly (number | undefined)[]): void
-  readonly isMissing: boolean
-} {
+export function createBodyReader(app: Pick<App, 'content'>) {
   let isMissing = false
   return {
-    read(ref) {
+    /** A body as text; null when there is none or it is missing. */
+    read(ref: number | null): string | null {
       try {
         return ref === null ? null : new TextDecoder().decode(app.content.get(ref))
       } catch (error) {
@@ -42,10 +37,11 @@ export function createBodyReader(app: Pick<App, 'content'>): {
         return null
       }
     },
-    check(refs) {
+    /** Checks that blobs exist, without reading them. */
+    check(refs: readonly (number | undefined)[]): void {
       isMissing ||= refs.some((ref) => ref !== undefined && !app.content.has(ref))
     },
-    get isMissing() {
+    get isMissing(): boolean {
       return isMissing
     },
   }

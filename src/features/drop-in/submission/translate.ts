@@ -13,16 +13,6 @@ import { parseStructuredField } from '#protocols/mime/structured-field.ts'
 import { type Fields, HOPS_FIELD, readControls } from './control-headers.ts'
 import { dropRepeated, readFields, readMailboxes, readSender, readSubject, valuesOf } from './header.ts'
 
-export interface Translation {
-  /** Its headers may be more and longer than acceptance allows; `complete` adds them. */
-  readonly request: SendRequest
-  readonly idempotencyKey: string | undefined
-  /** Names of what is not sent. */
-  readonly dropped: readonly string[]
-  /** Adds to the draft what a request cannot say. */
-  complete(draft: Draft): Draft
-}
-
 /** More Received fields mean that the message goes in circles (RFC 5321 §6.3). */
 const MAX_HOPS = 100
 const MAX_FILENAME_LENGTH = 255
@@ -36,10 +26,7 @@ const MESSAGE_ID = /^<[!-;=?-~]{1,250}>$/
 const CONTENT_ID = /^[!-;=?-~]{1,255}$/
 
 /** @param envelope its recipients, each once, at least one */
-export function translateMessage(
-  message: ParsedMessage,
-  envelope: Pick<SubmittedMessage, 'mailFrom' | 'recipients'>,
-): Translation {
+export function translateMessage(message: ParsedMessage, envelope: Pick<SubmittedMessage, 'mailFrom' | 'recipients'>) {
   const dropped = new Set<string>()
   const hops = countHops(message.headers)
   const { idempotencyKey, ...controls } = readControls(message.headers, EMAIL_LIMITS.tagCharacters, dropped)
@@ -65,10 +52,13 @@ export function translateMessage(
   if (messageId === undefined && valuesOf(message.headers, 'message-id').length > 0) dropped.add('Message-ID')
   if (message.dateMs === null && valuesOf(message.headers, 'date').length > 0) dropped.add('Date')
   return {
+    /** Its headers may be more and longer than acceptance allows; `complete` adds them. */
     request,
     idempotencyKey,
+    /** Names of what is not sent. */
     dropped: Array.from(dropped, (name) => name.slice(0, MAX_SHOWN_LENGTH)),
-    complete: (draft) => ({
+    /** Adds to the draft what a request cannot say. */
+    complete: (draft: Draft): Draft => ({
       ...draft,
       extra: {
         ...draft.extra,

@@ -23,15 +23,6 @@ import {
 } from './erasures.ts'
 import { type Person, parsePerson } from './person.ts'
 
-export interface ErasureProgress {
-  readonly address: string
-  readonly rows: number
-  /** Whether all that is left are the bytes in the files, and open mail of other recipients. */
-  readonly isNearlyDone: boolean
-  /** Public id. */
-  readonly operationId: string
-}
-
 /** Time that a request spends on steps. */
 const MAX_REQUEST_MS = seconds(1)
 /**
@@ -58,7 +49,7 @@ export function requirePerson(email: string | undefined): Person {
  * Begins to erase an address from an account; resolves with the progress after at most a second. A repeated request
  * restarts a running erasure, because there may be new rows. Throws 422 for an invalid address.
  */
-export async function erasePerson(app: App, actor: Actor, email: string | undefined): Promise<ErasureProgress> {
+export async function erasePerson(app: App, actor: Actor, email: string | undefined) {
   const person = requirePerson(email)
   const { accountId } = actor
   const { addressKey } = person
@@ -87,7 +78,9 @@ export async function erasePerson(app: App, actor: Actor, email: string | undefi
   return {
     address: addressKey,
     rows: erasure?.rows ?? 0,
+    /** Whether all that is left are the bytes in the files, and open mail of other recipients. */
     isNearlyDone: erasure === undefined || erasure.step >= FIRST_LONG_STEP,
+    /** Public id. */
     operationId: started.operationId,
   }
 }

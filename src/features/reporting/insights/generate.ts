@@ -11,7 +11,7 @@ import { createRateLimiter } from '#platform/http/rate-limit.ts'
 import { askModel, canUseModel, parseJsonObject } from '#platform/net/llm.ts'
 import { isDue } from '#platform/queue/due-loop.ts'
 import { hours, KiB, seconds } from '#platform/units.ts'
-import { ANSWER_SCHEMA, type CheckedAnswer, checkAnswer } from './check.ts'
+import { ANSWER_SCHEMA, checkAnswer } from './check.ts'
 import { findLastGeneratedAt, getInsight, type Insight, storeInsight } from './insights.ts'
 import { buildReport } from './report.ts'
 import { collectStats, type InsightStats, type ReadWebhookStats } from './stats.ts'
@@ -99,14 +99,8 @@ async function generate(app: App, actor: Actor, webhookStats: ReadWebhookStats):
   })
 }
 
-interface CheckedReport {
-  readonly checked: CheckedAnswer
-  /** Tokens are summed over all attempts. */
-  readonly inputTokens: number
-  readonly outputTokens: number
-}
-
-async function askWithRetry(app: App, { metrics }: InsightStats, signal: AbortSignal): Promise<CheckedReport> {
+/** Tokens are summed over all attempts. */
+async function askWithRetry(app: App, { metrics }: InsightStats, signal: AbortSignal) {
   let inputTokens = 0
   let outputTokens = 0
   let form: 'any' | { name: string; schema: object } = { name: 'report', schema: ANSWER_SCHEMA }
