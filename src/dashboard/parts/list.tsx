@@ -159,7 +159,9 @@ interface FrameProps extends Pick<ComponentProps<typeof Page>, 'title' | 'naviga
   readonly query: UseQueryResult<unknown>
 }
 
-export interface ListScreenProps<Row> extends Omit<ListViewProps<Row>, 'empty'>, Omit<FrameProps, 'query' | 'children'> {
+export interface ListScreenProps<Row>
+  extends Omit<ListViewProps<Row>, 'empty'>,
+    Omit<FrameProps, 'query' | 'children'> {
   /** The frame of the screens of an area. */
   readonly frame?: (props: FrameProps) => ReactNode
   readonly above?: ReactNode
