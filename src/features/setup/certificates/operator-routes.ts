@@ -59,7 +59,7 @@ export const certificateRoutes = (app: App) =>
           )
         const failed = certificateStates(app).filter(({ lastError }) => lastError !== undefined)
         const hosts = [...new Set(failed.map(({ host }) => host))]
-        resetOrderDelays(app.config.dataDir)
+        resetOrderDelays(app.config.dataDir, app.replica)
         app.certificatesDue.emit()
         if (hosts.length > 0)
           await app.commit.writeFromReserve((tx) =>

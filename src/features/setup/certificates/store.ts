@@ -91,10 +91,11 @@ export const writeOrdersState = (dataDir: string, state: OrdersState, replica?: 
   replaceFile(folderOf(dataDir), 'orders.json', `${JSON.stringify(state, null, 2)}\n`, replica)
 
 /** Makes failed orders due now. A service that runs has to be told. */
-export function resetOrderDelays(dataDir: string): void {
+export function resetOrderDelays(dataDir: string, replica?: Replica): void {
   const { server, hosts } = readOrdersState(dataDir)
   const resetHosts = Object.entries(hosts).map(([host, state]) => [host, { ...state, nextAttemptAt: 0 }] as const)
-  writeOrdersState(dataDir, { server: { ...server, nextAttemptAt: 0 }, hosts: Object.fromEntries(resetHosts) })
+  const state = { server: { ...server, nextAttemptAt: 0 }, hosts: Object.fromEntries(resetHosts) }
+  writeOrdersState(dataDir, state, replica)
 }
 
 /** A certificate that is not renewed by then is worth a warning. */
