@@ -1,4 +1,5 @@
 import { describe, expect, test } from 'bun:test'
+import { AppError } from '#platform/errors.ts'
 import { createLog, redactAddresses } from '#platform/log/log.ts'
 import { ManualClock } from '#test/support/manual-clock.ts'
 
@@ -35,6 +36,15 @@ test('a line is one JSON object with time and level, and lower levels are omitte
     }),
   ) as Record<string, unknown>
   expect(line).toEqual({ level: 'warn', time: expect.stringMatching(/^\d{4}-\d\d-\d\dT/), count: 2, msg: 'this' })
+})
+
+test('an error that was made for its reader has no stack, unless another caused it', () => {
+  const errorOf = (err: Error) => JSON.parse(written((log) => log.error({ err }, 'not stored'))).err
+  const error = new AppError(503, 'storage_failed', 'Try again in some seconds.')
+  expect(errorOf(error)).toEqual({ code: 'storage_failed', message: 'Try again in some seconds.' })
+  const caused = new AppError(503, 'storage_failed', 'Try again.', { cause: new Error('EIO: i/o error') })
+  expect(errorOf(caused).stack).toContain('EIO: i/o error')
+  expect(errorOf(new TypeError('a bug')).stack).toContain('log.test.ts')
 })
 
 describe('repeated errors and warnings', () => {

@@ -4,6 +4,7 @@
  * of the kind says how many were left out.
  */
 import { type Logger, pino } from 'pino'
+import { AppError } from '#platform/errors.ts'
 import { type Clock, systemClock } from '#platform/time/clock.ts'
 import { seconds } from '#platform/units.ts'
 import { addPriority, isJournal } from './journal.ts'
@@ -32,6 +33,7 @@ export function createLog(
       base: null,
       timestamp: pino.stdTimeFunctions.isoTime,
       formatters: { level: (label) => ({ level: label }) },
+      serializers: { err: describeError },
       hooks: {
         logMethod(args, method, number) {
           const message = messageOf(args)
@@ -49,6 +51,12 @@ export function createLog(
     },
   )
 }
+
+/** An error made for its reader needs no stack, which would hide the sentence at night. */
+const describeError = (error: Error): object =>
+  error instanceof AppError && error.cause === undefined
+    ? { code: error.code, message: error.message }
+    : pino.stdSerializers.err(error)
 
 function messageOf([first, second]: readonly unknown[]): string {
   if (typeof second === 'string') return second

@@ -1,10 +1,9 @@
-import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from 'bun:test'
-import { SQL } from 'bun'
+import { describe, expect, setDefaultTimeout, test } from 'bun:test'
 import { eventually } from '#test/support/app.ts'
 import { findFreePort } from '#test/support/free-port.ts'
-import { isPostgresAvailable, type Postgres, startPostgres } from '#test/support/postgres.ts'
+import { isPostgresAvailable } from '#test/support/postgres.ts'
 import { runTassis, runTassisJson } from '../process.ts'
-import { KEEPS_COMMITS, LEADER, writeCluster } from './fixture.ts'
+import { LEADER, usePostgres, writeCluster } from './fixture.ts'
 
 setDefaultTimeout(300_000)
 
@@ -27,22 +26,14 @@ test('PostgreSQL that does not answer is named in one sentence', async () => {
 })
 
 describe.skipIf(!isPostgresAvailable())('with PostgreSQL', () => {
-  let postgres: Postgres
-  let sql: SQL
-  beforeAll(async () => {
-    postgres = await startPostgres({ settings: KEEPS_COMMITS })
-    sql = new SQL(postgres.url, { max: 1 })
-  })
-  afterAll(async () => {
-    await sql?.close()
-    await postgres?.[Symbol.asyncDispose]()
-  })
+  const cluster = usePostgres()
 
-  const run = (...args: readonly string[]) => runTassis(['cluster', ...args], { TASSIS_REPLICATE: postgres.url })
-  const readRequest = async () => (await sql`SELECT step_down, wanted FROM tassis_cluster`)[0]
+  const run = (...args: readonly string[]) =>
+    runTassis(['cluster', ...args], { TASSIS_REPLICATE: cluster.postgres.url })
+  const readRequest = async () => (await cluster.sql`SELECT step_down, wanted FROM tassis_cluster`)[0]
 
   test('a database without tables has no cluster yet', async () => {
-    await sql.unsafe(
+    await cluster.sql.unsafe(
       'DROP TABLE IF EXISTS tassis_snapshot_parts, tassis_snapshots, tassis_nodes, tassis_log, tassis_cluster',
     )
     const { exitCode, stderr } = await run()
@@ -50,38 +41,41 @@ describe.skipIf(!isPostgresAvailable())('with PostgreSQL', () => {
   })
 
   test('the nodes are listed with what they do, and what asks for something stands below them', async () => {
-    await writeCluster(sql, [LEADER, { name: 'b', applied: 88, lagMs: 40 }])
+    await writeCluster(cluster.sql, [LEADER, { name: 'b', applied: 88, lagMs: 40 }])
     const { stdout } = await run()
     expect(stdout).toMatch(/^Leader: {8}a, since 2026-11-29 18:00:00Z/)
     expect(stdout).toMatch(/\nLast failover: none\nLog: {11}50 rows, .* newest 90, epoch 7\nPostgreSQL: {4}\d/)
     expect(stdout).toMatch(/\nb +standby +following +2 rows, 0\.0 s +\S.* +1\.0\.0 +b\.example +192\.0\.2\.1\n$/)
-    await writeCluster(sql, [LEADER, { name: 'b', seenSecondsAgo: 90 }])
-    await sql`UPDATE tassis_cluster SET last_failover =
+    await writeCluster(cluster.sql, [LEADER, { name: 'b', seenSecondsAgo: 90 }])
+    await cluster.sql`UPDATE tassis_cluster SET last_failover =
       ${{ at: '2026-11-29T18:00:00.500Z', from: 'b', to: 'a', reason: 'silence' }}::jsonb`
     const lost = (await run()).stdout
     expect(lost).toMatch(/\nLast failover: 2026-11-29 18:00:00Z .*, from b to a: it was silent\n/)
     expect(lost).toContain('\nWARNING: No standby follows: ')
     expect(lost).toContain('\nWARNING: The node b was last seen at 20')
-    await sql`UPDATE tassis_cluster SET released = true`
+    await cluster.sql`UPDATE tassis_cluster SET released = true`
     expect((await run()).stdout).toContain('\nFAILURE: No node leads, ')
-    expect(await runTassisJson(['cluster'], { TASSIS_REPLICATE: postgres.url })).toMatchObject({ epoch: 7, seq: 90 })
+    expect(await runTassisJson(['cluster'], { TASSIS_REPLICATE: cluster.postgres.url })).toMatchObject({
+      epoch: 7,
+      seq: 90,
+    })
   })
 
   test('step-down asks the leader, and says which node leads then', async () => {
-    await writeCluster(sql, [LEADER, { name: 'b' }, { name: 'c' }])
+    await writeCluster(cluster.sql, [LEADER, { name: 'b' }, { name: 'c' }])
     const takeOver = async () => {
       expect(await eventually(async () => (await readRequest()).step_down && readRequest())).toEqual({
         step_down: true,
         wanted: 'c',
       })
-      await sql`UPDATE tassis_cluster SET leader = 'c', epoch = 8, step_down = false, wanted = '', at = now() + interval '1 h'`
+      await cluster.sql`UPDATE tassis_cluster SET leader = 'c', epoch = 8, step_down = false, wanted = '', at = now() + interval '1 h'`
     }
     const [{ exitCode, stdout }] = await Promise.all([run('step-down', '--to', 'c'), takeOver()])
     expect([exitCode, stdout]).toEqual([0, expect.stringMatching(/^c leads now, after \d+\.\d s; a follows it/)])
   })
 
   test('step-down changes nothing when no standby follows closely, or the node is unknown', async () => {
-    await writeCluster(sql, [LEADER, { name: 'b', lagMs: 43_000 }])
+    await writeCluster(cluster.sql, [LEADER, { name: 'b', lagMs: 43_000 }])
     for (const [args, message] of [
       [[], 'No standby follows closely: b is 43 s behind'],
       [['--to', 'x'], 'There is no node x in the cluster; it has a, b.'],
@@ -94,10 +88,10 @@ describe.skipIf(!isPostgresAvailable())('with PostgreSQL', () => {
   })
 
   test('a leader that leads again after step-down is reported', async () => {
-    await writeCluster(sql, [LEADER, { name: 'b' }])
+    await writeCluster(cluster.sql, [LEADER, { name: 'b' }])
     const leadAgain = async () => {
       await eventually(async () => (await readRequest()).step_down)
-      await sql`UPDATE tassis_cluster SET epoch = 8, step_down = false, at = now() + interval '1 h'`
+      await cluster.sql`UPDATE tassis_cluster SET epoch = 8, step_down = false, at = now() + interval '1 h'`
     }
     const [{ exitCode, stderr }] = await Promise.all([run('step-down'), leadAgain()])
     expect([exitCode, stderr]).toEqual([1, expect.stringContaining('a leads again')])

@@ -1,15 +1,14 @@
-import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from 'bun:test'
+import { afterAll, describe, expect, setDefaultTimeout, test } from 'bun:test'
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { SQL } from 'bun'
 import { checkCluster } from '#app/doctor/checks/cluster.ts'
 import { checkService } from '#app/doctor/checks/state.ts'
 import { KeyRing } from '#platform/crypto/crypto.ts'
 import { findFreePort } from '#test/support/free-port.ts'
-import { isPostgresAvailable, type Postgres, startPostgres } from '#test/support/postgres.ts'
+import { isPostgresAvailable } from '#test/support/postgres.ts'
 import { createContext, findAll, statuses } from '../doctor/fixture.ts'
-import { KEEPS_COMMITS, LEADER, writeCluster } from './fixture.ts'
+import { LEADER, usePostgres, writeCluster } from './fixture.ts'
 
 setDefaultTimeout(300_000)
 
@@ -36,25 +35,16 @@ test('PostgreSQL that does not answer is a failure, and a node without a service
 })
 
 describe.skipIf(!isPostgresAvailable())('with PostgreSQL', () => {
-  let postgres: Postgres
-  let sql: SQL
-  beforeAll(async () => {
-    postgres = await startPostgres({ settings: KEEPS_COMMITS })
-    sql = new SQL(postgres.url, { max: 1 })
-  })
-  afterAll(async () => {
-    await sql?.close()
-    await postgres?.[Symbol.asyncDispose]()
-  })
+  const cluster = usePostgres()
 
   const write = async (...nodes: Parameters<typeof writeCluster>[1]) => {
-    await writeCluster(sql, nodes)
-    await sql`UPDATE tassis_cluster SET key_fingerprint = ${new KeyRing(key).fingerprint()}`
+    await writeCluster(cluster.sql, nodes)
+    await cluster.sql`UPDATE tassis_cluster SET key_fingerprint = ${new KeyRing(key).fingerprint()}`
   }
 
   test('a leader with a standby that follows is well', async () => {
     await write(LEADER, { name: 'b', version: '1.1.0' })
-    const [found] = await check(postgres.url)
+    const [found] = await check(cluster.postgres.url)
     expect([found?.status, found?.message]).toEqual([
       'ok',
       expect.stringMatching(/^a leads 2 nodes; PostgreSQL \d+\.\d+ keeps every commit\.$/),
@@ -63,27 +53,27 @@ describe.skipIf(!isPostgresAvailable())('with PostgreSQL', () => {
 
   test('each lost node, no standby and no leader are found', async () => {
     await write(LEADER, { name: 'b' }, { name: 'c', seenSecondsAgo: 90 })
-    expect(statuses(await check(postgres.url))).toEqual(['warning c'])
+    expect(statuses(await check(cluster.postgres.url))).toEqual(['warning c'])
     await write(LEADER, { name: 'b', state: 'copying' })
-    expect(statuses(await check(postgres.url))).toEqual(['warning standby'])
-    await sql`UPDATE tassis_cluster SET released = true`
-    expect(statuses(await check(postgres.url))).toEqual(['failure leader'])
+    expect(statuses(await check(cluster.postgres.url))).toEqual(['warning standby'])
+    await cluster.sql`UPDATE tassis_cluster SET released = true`
+    expect(statuses(await check(cluster.postgres.url))).toEqual(['failure leader'])
   })
 
   test('an older standby, another key and what loses commits are failures', async () => {
     await write(LEADER, { name: 'b', version: '0.9.0' })
-    await sql`ALTER ROLE tassis SET synchronous_commit = off`
+    await cluster.sql`ALTER ROLE tassis SET synchronous_commit = off`
     try {
       const other = join(folder, 'other.key')
       writeFileSync(other, new Uint8Array(32).fill(8).toBase64())
-      const found = await check(postgres.url, { TASSIS_MASTER_KEY_FILE: other })
+      const found = await check(cluster.postgres.url, { TASSIS_MASTER_KEY_FILE: other })
       expect(statuses(found)).toEqual(['failure postgres', 'failure b', 'failure key'])
       expect(found[0]).toMatchObject({
         message: 'synchronous_commit is off: a crash of PostgreSQL loses the last commits.',
         fix: 'Set synchronous_commit = on.',
       })
     } finally {
-      await sql`ALTER ROLE tassis RESET synchronous_commit`
+      await cluster.sql`ALTER ROLE tassis RESET synchronous_commit`
     }
   })
 })

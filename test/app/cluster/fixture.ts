@@ -1,7 +1,9 @@
 /** @module A cluster in PostgreSQL as its nodes write it, without nodes. */
-import type { SQL } from 'bun'
+import { afterAll, beforeAll } from 'bun:test'
+import { SQL } from 'bun'
 import type { ClusterNode, ClusterStatus } from '#platform/replication/cluster-status.ts'
 import { TABLES } from '#platform/replication/tables.ts'
+import { type Postgres, startPostgres } from '#test/support/postgres.ts'
 
 export interface NodeRow {
   readonly name: string
@@ -36,7 +38,7 @@ export async function writeCluster(sql: SQL, nodes: readonly NodeRow[]): Promise
 }
 
 /** A PostgreSQL of tests does not sync to its disk. */
-export const KEEPS_COMMITS = { fsync: 'on', full_page_writes: 'on' }
+const KEEPS_COMMITS = { fsync: 'on', full_page_writes: 'on' }
 
 export const LEADER: NodeRow = { name: 'a', role: 'leader', state: 'leading' }
 
@@ -67,3 +69,17 @@ export const createStatus = (...standbys: readonly ClusterNode[]): ClusterStatus
   postgres: { version: '15.14', synchronous_commit: 'on', synchronous_standbys: 1, problem: null },
   nodes: [createNode('a', { role: 'leader', state: 'leading' }), ...standbys],
 })
+
+/** A PostgreSQL with one connection to it, for the tests of the enclosing block. */
+export function usePostgres(): { readonly postgres: Postgres; readonly sql: SQL } {
+  const used = {} as { postgres: Postgres; sql: SQL }
+  beforeAll(async () => {
+    used.postgres = await startPostgres({ settings: KEEPS_COMMITS })
+    used.sql = new SQL(used.postgres.url, { max: 1 })
+  })
+  afterAll(async () => {
+    await used.sql?.close()
+    await used.postgres?.[Symbol.asyncDispose]()
+  })
+  return used
+}

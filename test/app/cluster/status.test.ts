@@ -1,34 +1,25 @@
-import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from 'bun:test'
+import { describe, expect, setDefaultTimeout, test } from 'bun:test'
 import { Value } from '@sinclair/typebox/value'
 import { SQL } from 'bun'
 import { describePostgres, findStepDownObstacle, readClusterStatus } from '#app/cluster/status.ts'
 import { ClusterStatus } from '#platform/replication/cluster-status.ts'
 import { eventually } from '#test/support/app.ts'
-import { isPostgresAvailable, type Postgres, startPostgres, startPostgresStandby } from '#test/support/postgres.ts'
-import { createNode, createStatus, KEEPS_COMMITS, LEADER, writeCluster } from './fixture.ts'
+import { isPostgresAvailable, startPostgresStandby } from '#test/support/postgres.ts'
+import { createNode, createStatus, LEADER, usePostgres, writeCluster } from './fixture.ts'
 
 setDefaultTimeout(300_000)
 
 describe.skipIf(!isPostgresAvailable())('with PostgreSQL', () => {
-  let postgres: Postgres
-  let sql: SQL
-  beforeAll(async () => {
-    postgres = await startPostgres({ settings: KEEPS_COMMITS })
-    sql = new SQL(postgres.url, { max: 1 })
-  })
-  afterAll(async () => {
-    await sql?.close()
-    await postgres?.[Symbol.asyncDispose]()
-  })
+  const cluster = usePostgres()
 
   test('the status has the head, the log and each node, and a silent node is lost', async () => {
-    await writeCluster(sql, [
+    await writeCluster(cluster.sql, [
       { name: 'c', state: 'copying', applied: 40, lagMs: 3000 },
       { name: 'b', applied: 88, lagMs: 40 },
       { name: 'd', applied: 50, lagMs: 1000, seenSecondsAgo: 60 },
       LEADER,
     ])
-    const status = await readClusterStatus(sql)
+    const status = await readClusterStatus(cluster.sql)
     expect(Value.Check(ClusterStatus, status)).toBe(true)
     expect(status).toMatchObject({
       cluster_id: '00000000-0000-4000-8000-000000000001',
@@ -52,16 +43,16 @@ describe.skipIf(!isPostgresAvailable())('with PostgreSQL', () => {
   })
 
   test('nobody leads when the leader has stopped, or was not heard of for 15 seconds', async () => {
-    await writeCluster(sql, [LEADER])
-    await sql`UPDATE tassis_cluster SET released = true`
-    expect((await readClusterStatus(sql)).leader).toBeNull()
-    await sql`UPDATE tassis_cluster SET released = false, at = now() - '16 s'::interval`
-    expect((await readClusterStatus(sql)).leader).toBeNull()
+    await writeCluster(cluster.sql, [LEADER])
+    await cluster.sql`UPDATE tassis_cluster SET released = true`
+    expect((await readClusterStatus(cluster.sql)).leader).toBeNull()
+    await cluster.sql`UPDATE tassis_cluster SET released = false, at = now() - '16 s'::interval`
+    expect((await readClusterStatus(cluster.sql)).leader).toBeNull()
   })
 
   test('a former leader that was not seen since another leads is lost', async () => {
-    await writeCluster(sql, [{ ...LEADER, name: 'b', seenSecondsAgo: 6 }, LEADER])
-    const { nodes } = await readClusterStatus(sql)
+    await writeCluster(cluster.sql, [{ ...LEADER, name: 'b', seenSecondsAgo: 6 }, LEADER])
+    const { nodes } = await readClusterStatus(cluster.sql)
     expect(nodes.map(({ name, role, state }) => [name, role, state])).toEqual([
       ['a', 'leader', 'leading'],
       ['b', 'standby', 'lost'],
@@ -69,54 +60,54 @@ describe.skipIf(!isPostgresAvailable())('with PostgreSQL', () => {
   })
 
   test('an empty log has no first row, and a failover is as it was written', async () => {
-    await writeCluster(sql, [])
-    await sql`TRUNCATE tassis_log`
+    await writeCluster(cluster.sql, [])
+    await cluster.sql`TRUNCATE tassis_log`
     const failover = { at: '2026-11-29T18:00:00.500Z', from: 'b', to: 'a', reason: 'silence' } as const
-    await sql`UPDATE tassis_cluster SET last_failover = ${{ ...failover, at: '2026-11-29T19:00:00.5+01:00' }}::jsonb`
-    const { log, last_failover, nodes } = await readClusterStatus(sql)
+    await cluster.sql`UPDATE tassis_cluster SET last_failover = ${{ ...failover, at: '2026-11-29T19:00:00.5+01:00' }}::jsonb`
+    const { log, last_failover, nodes } = await readClusterStatus(cluster.sql)
     expect([log.rows, log.first_seq, last_failover, nodes]).toEqual([0, null, failover, []])
   })
 
   test('PostgreSQL without a standby keeps its commits, unless its settings give them up', async () => {
-    const [major = ''] = (await describePostgres(sql)).version.split('.')
+    const [major = ''] = (await describePostgres(cluster.sql)).version.split('.')
     expect(Number(major)).toBeGreaterThan(9)
-    expect(await describePostgres(sql)).toMatchObject({
+    expect(await describePostgres(cluster.sql)).toMatchObject({
       synchronous_commit: 'on',
       synchronous_standbys: 0,
       problem: null,
     })
     for (const value of ['off', 'local']) {
-      await sql.unsafe(`SET synchronous_commit = ${value}`)
-      expect((await describePostgres(sql)).problem).toStartWith(`synchronous_commit is ${value}: `)
+      await cluster.sql.unsafe(`SET synchronous_commit = ${value}`)
+      expect((await describePostgres(cluster.sql)).problem).toStartWith(`synchronous_commit is ${value}: `)
     }
-    await sql`RESET synchronous_commit`
+    await cluster.sql`RESET synchronous_commit`
     for (const name of ['full_page_writes', 'fsync']) {
-      await postgres.configure({ [name]: 'off' })
-      await eventually(async () => (await describePostgres(sql)).problem?.startsWith(`${name} is off: `))
-      await postgres.configure({ [name]: 'on' })
+      await cluster.postgres.configure({ [name]: 'off' })
+      await eventually(async () => (await describePostgres(cluster.sql)).problem?.startsWith(`${name} is off: `))
+      await cluster.postgres.configure({ [name]: 'on' })
     }
-    await eventually(async () => (await describePostgres(sql)).problem === null)
+    await eventually(async () => (await describePostgres(cluster.sql)).problem === null)
   })
 
   test('a synchronous standby that is away is a problem, since every commit waits for it', async () => {
-    await postgres.configure({ synchronous_standby_names: "'*'" })
-    await eventually(async () => (await describePostgres(sql)).problem?.startsWith('The synchronous standby'))
-    await postgres.configure({ synchronous_standby_names: "''" })
-    await eventually(async () => (await describePostgres(sql)).problem === null)
+    await cluster.postgres.configure({ synchronous_standby_names: "'*'" })
+    await eventually(async () => (await describePostgres(cluster.sql)).problem?.startsWith('The synchronous standby'))
+    await cluster.postgres.configure({ synchronous_standby_names: "''" })
+    await eventually(async () => (await describePostgres(cluster.sql)).problem === null)
   })
 
   test('an asynchronous standby is a problem, a synchronous one is not, and who may not see how many is told so', async () => {
-    await using _ = await startPostgresStandby(postgres, { isSynchronous: false })
-    expect((await describePostgres(sql)).problem).toStartWith('No standby of PostgreSQL is synchronous')
-    await postgres.query("CREATE ROLE plain LOGIN PASSWORD 'secret'")
-    const plain = new SQL(postgres.url.replace('//tassis:', '//plain:'), { max: 1 })
+    await using _ = await startPostgresStandby(cluster.postgres, { isSynchronous: false })
+    expect((await describePostgres(cluster.sql)).problem).toStartWith('No standby of PostgreSQL is synchronous')
+    await cluster.postgres.query("CREATE ROLE plain LOGIN PASSWORD 'secret'")
+    const plain = new SQL(cluster.postgres.url.replace('//tassis:', '//plain:'), { max: 1 })
     expect((await describePostgres(plain)).problem).toStartWith('No standby of PostgreSQL is synchronous')
-    await postgres.configure({ synchronous_standby_names: "'*'" })
-    await eventually(async () => (await describePostgres(sql)).synchronous_standbys === 1)
-    expect((await describePostgres(sql)).problem).toBeNull()
+    await cluster.postgres.configure({ synchronous_standby_names: "'*'" })
+    await eventually(async () => (await describePostgres(cluster.sql)).synchronous_standbys === 1)
+    expect((await describePostgres(cluster.sql)).problem).toBeNull()
     await eventually(async () => (await describePostgres(plain)).problem === null)
     expect((await describePostgres(plain)).synchronous_standbys).toBeNull()
-    await postgres.configure({ synchronous_standby_names: "''" })
+    await cluster.postgres.configure({ synchronous_standby_names: "''" })
     await plain.close()
   })
 })
