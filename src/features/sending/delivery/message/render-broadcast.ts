@@ -132,24 +132,27 @@ const MAX_BODIES_PER_ACCOUNT = 8
 /** `T` identifies the owner of a body, by object identity. */
 export class RenderQueue<T> {
   readonly #waiting = new FairQueue<{ readonly owner: T; readonly begin: () => void }>()
+  readonly #waitingOwners = new Set<T>()
   /** Owners being rendered or holding a rendered body, with their account. */
   readonly #rendering = new Map<T, Owner>()
 
   /** Calls `begin` immediately, or when it is the owner's turn. */
   enqueue(owner: T, accountId: number, begin: () => void): void {
     this.#waiting.push(accountId, { owner, begin })
+    this.#waitingOwners.add(owner)
     this.#beginNext()
   }
 
   /** Frees the slot of an owner whose body was sent or dropped, for the next rendering. Ignores unknown owners. */
   leave(owner: T): void {
+    if (this.#waitingOwners.delete(owner)) this.#waiting.remove((waiting) => waiting.owner === owner)
     if (this.#rendering.delete(owner)) this.#beginNext()
-    else this.#waiting.remove((waiting) => waiting.owner === owner)
   }
 
   /** Drops all waiting owners; they never begin. */
   clear(): void {
     this.#waiting.remove(() => true)
+    this.#waitingOwners.clear()
   }
 
   #beginNext(): void {
@@ -157,12 +160,15 @@ export class RenderQueue<T> {
       const next = this.#waiting.shift((accountId) => this.#countOf(accountId) < MAX_BODIES_PER_ACCOUNT)
       if (!next) return
       const { owner, begin } = next.item
+      this.#waitingOwners.delete(owner)
       this.#rendering.set(owner, next.owner)
       begin()
     }
   }
 
   #countOf(accountId: Owner): number {
-    return [...this.#rendering.values()].filter((other) => other === accountId).length
+    let count = 0
+    for (const other of this.#rendering.values()) if (other === accountId) count++
+    return count
   }
 }
