@@ -1,6 +1,6 @@
 /**
  * Maps each input, at most `maxConcurrent` at a time; the outputs are in the order of the inputs. Rejects with the first
- * error, while maps that have begun still run.
+ * error; the other inputs are mapped nevertheless.
  */
 export async function mapConcurrently<Input, Output>(
   inputs: readonly Input[],
