@@ -34,6 +34,7 @@ export function comparePages(nodes: readonly ClusterNode[]): Comparison {
       const names = new Set([...listFiles(left.dataDir), ...listFiles(right.dataDir)])
       files += names.size
       for (const file of names) {
+        if ([left, right].every(({ dataDir }) => isOrphan(dataDir, file))) continue
         const pages = compareFile(join(left.dataDir, file), join(right.dataDir, file))
         if (pages) differences.push({ nodes: `${left.name}/${right.name}`, seq, file, pages })
       }
@@ -53,6 +54,19 @@ function listFiles(folder: string): string[] {
       !/-(?:wal|shm|journal)$|(?:^|\/)incoming(?:\/|$)/.test(path) &&
       (!existsSync(join(folder, path)) || statSync(join(folder, path)).isFile()),
   )
+}
+
+/**
+ * Whether a file of a blob is missing or without a row: the leader died before it had written the file or its row, and
+ * a later one deletes what is left over.
+ */
+function isOrphan(folder: string, file: string): boolean {
+  const [, month, hash] = /^(.*\/[0-9]{4}-[0-9]{2})\/([0-9a-f]{32})\.zst(?:\..*\.tmp)?$/.exec(file) ?? []
+  if (hash === undefined) return false
+  if (file.endsWith('.tmp') || !existsSync(join(folder, file))) return true
+  using db = new Database(join(folder, `${month}.db`), { readonly: true })
+  using row = db.prepare<unknown, [Uint8Array]>('SELECT 1 FROM parts WHERE hash = ?')
+  return row.get(Uint8Array.fromHex(hash)) === null
 }
 
 const PAGE_SIZE_AT = 16
