@@ -246,7 +246,8 @@ export function readBeginning(
   maxBytes: number,
 ): Uint8Array | undefined {
   try {
-    return readPrefix({ chunks: () => rawMail.chunks(rawRef) }, maxBytes).subarray(0, maxBytes)
+    // One byte less: what follows the last of them is not read, because it may be damaged.
+    return readPrefix({ chunks: () => rawMail.chunks(rawRef) }, maxBytes - 1).subarray(0, maxBytes)
   } catch (error) {
     if (error instanceof MissingBlobError) return undefined
     throw error

@@ -8,6 +8,7 @@ import {
   type NewOperatorMail,
   OPERATOR_MAIL_KINDS,
   purgeOperatorMail,
+  readBeginning,
   storeOperatorMail,
 } from '#features/receiving/postmaster/store.ts'
 import { formatUuid } from '#platform/ids.ts'
@@ -184,4 +185,15 @@ describe('mail of one source within a day', () => {
     await store(mail(sentBy('2001:db8:1:4:3:4:5:6')), mail({ ...sentBy('2001:db8:2:3::1'), subject: 'next door' }))
     expect([subjects().total, subjects(undefined, 1).subjects]).toEqual([201, ['next door']])
   })
+})
+
+test('the beginning of a message is read although what follows it is damaged', () => {
+  const chunks = function* () {
+    yield new Uint8Array(8).fill(1)
+    yield new Uint8Array(8).fill(2)
+    throw new Error('this frame is damaged')
+  }
+  const app = { rawMail: { chunks } } as unknown as Parameters<typeof readBeginning>[0]
+  expect(readBeginning(app, 1, 16)).toHaveLength(16)
+  expect(readBeginning(app, 1, 10)).toHaveLength(10)
 })
