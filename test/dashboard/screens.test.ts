@@ -217,6 +217,8 @@ const listScreens = (): readonly Screen[] => [
     VIEWER,
     [
       'Invite somebody',
+      `Change role of ${SUPPORT}`,
+      `Remove ${SUPPORT}`,
       `Change role of ${VIEWER}`,
       'Leave the team',
       `Change role of ${ADA}`,
@@ -284,6 +286,7 @@ describeInBrowser('every screen', (open) => {
     })
     await createTestUser(service.app, service.actor, ADA, 'owner')
     await createTestUser(service.app, service.actor, VIEWER, 'viewer')
+    await createTestUser(service.app, service.actor, SUPPORT, 'support')
     ids = await seed()
   })
   afterAll(() => service?.[Symbol.asyncDispose]())
@@ -323,7 +326,6 @@ describeInBrowser('every screen', (open) => {
   })
 
   test('shows the role support what it may read, and says in a sentence what it may not', async () => {
-    await createTestUser(service.app, service.actor, SUPPORT, 'support')
     await using dashboard = await open(service, SUPPORT)
     const { page } = dashboard
     const main = page.locator('main')
