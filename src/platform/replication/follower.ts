@@ -39,7 +39,7 @@ export class Follower {
 
   /**
    * Removes what this directory has and the log has not, if it led before. Throws TooFarBehindError when the log cannot
-   * tell any more, ConfigError when it is another log.
+   * tell any more, ConfigError when it is another log, SQLITE_BUSY while another process has a database open.
    */
   async recover(): Promise<void> {
     const { epoch, wals, seq } = this.#position

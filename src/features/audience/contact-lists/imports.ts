@@ -39,9 +39,10 @@ const PROGRESS = 'doneBytes doneLines inserted duplicates invalid errors'
 const NO_PROGRESS: ImportProgress = { doneBytes: 0, doneLines: 0, inserted: 0, duplicates: 0, invalid: 0, errors: '[]' }
 
 const sql = prepareStatements((db) => ({
-  // Few rows, so no index.
+  // Few rows, so no index. Of an account that is being deleted, the file goes before the row.
   next: db.prepare<Row, [number, number]>(
-    `SELECT ${COLUMNS} FROM contact_imports WHERE account_id > ? AND +id > ? ORDER BY account_id, id LIMIT 1`,
+    `SELECT ${COLUMNS} FROM contact_imports WHERE account_id > ? AND +id > ?
+     AND EXISTS (SELECT 1 FROM accounts WHERE accounts.id = account_id AND deleted_at IS NULL) ORDER BY account_id, id LIMIT 1`,
   ),
   upTo: db.prepare<Row, [number]>(`SELECT ${COLUMNS} FROM contact_imports WHERE id <= ? ORDER BY id`),
   ofAccount: db.prepare<{ count: number; sizeBytes: number }, [number]>(

@@ -109,7 +109,7 @@ type Variables = readonly (readonly [name: string, value: string | undefined])[]
 type Palette = typeof LIGHT
 
 const LIGHT = {
-  scheme: 'light',
+  scheme: 'light' as 'light' | 'dark',
   page: '#eef0f3',
   card: '#ffffff',
   text: '#1b1f24',
