@@ -11,6 +11,7 @@ import { addFinding } from '#features/reporting/abuse/findings.ts'
 import { pauseAccount } from '#features/reporting/abuse/pause.ts'
 import type { DeliveryAlert } from '#features/sending/delivery/control/operator-providers.ts'
 import { formatUuid, newUuid } from '#platform/ids.ts'
+import type { Millis } from '#platform/time/clock.ts'
 import { hours } from '#platform/units.ts'
 import { createNode, createStatus } from '#test/app/cluster/fixture.ts'
 import { at, createTestApi, type TestApi } from '#test/support/api.ts'
@@ -407,6 +408,8 @@ describeInBrowser('the server in the dashboard', (open) => {
     await page.getByText(/^Dropped \d+ recipients?\.$/).waitFor()
     const { body } = await api('GET', `/v1/emails/${at(sent.body, 'data', 'id')}`)
     expect(at(body, 'data', 'status')).toBe('cancelled')
+    // It was dropped too.
+    await sendHostile(api, app.clock.now())
     // A hold can be set before there is mail.
     const pagination = { page: 1, per_page: 50, total: 0, total_pages: 0 }
     await page.route(/operator\/queue\?/, (route) => route.fulfill({ json: { data: [], pagination } }))
@@ -421,6 +424,17 @@ describeInBrowser('the server in the dashboard', (open) => {
 /** The destination that waits. */
 const HOSTILE_LANE = 'one.test'
 
+async function sendHostile(api: TestApi['api'], now: Millis): Promise<void> {
+  const { status, body } = await api('POST', '/v1/emails', {
+    from: 'a@sender.test',
+    to: ['x@one.test', 'y@one.test'],
+    subject: HOSTILE.slice(0, 900),
+    text_body: 'Hello',
+    send_at: new Date(now + hours(1)).toISOString(),
+  })
+  if (status !== 202) throw new Error(JSON.stringify(body))
+}
+
 /** One of everything, with hostile text wherever a stranger can put some. */
 async function seed({ app, actor, api }: TestApi): Promise<typeof ids> {
   const now = app.clock.now()
@@ -432,14 +446,7 @@ async function seed({ app, actor, api }: TestApi): Promise<typeof ids> {
   })
   await api('POST', '/v1/domains', { domain: 'sender.test' })
   await app.commit.write((tx) => tx.db.run('UPDATE domains SET verified_at = 1, inbound_enabled = 1'))
-  const sent = await api('POST', '/v1/emails', {
-    from: 'a@sender.test',
-    to: ['x@one.test', 'y@one.test'],
-    subject: HOSTILE.slice(0, 900),
-    text_body: 'Hello',
-    send_at: new Date(now + hours(1)).toISOString(),
-  })
-  if (sent.status !== 202) throw new Error(JSON.stringify(sent.body))
+  await sendHostile(api, now)
   const domain = app.db.query<{ id: number }, []>('SELECT id FROM domains').get()
   await storeTestInbound(
     app,
