@@ -286,7 +286,8 @@ const asUser = ([program = '', ...args]: readonly string[]): string[] => {
 }
 
 /** Makes a file or folder the property of the user that runs PostgreSQL. */
-function giveAway(path: string): void {
+/** Makes the user of PostgreSQL the owner of a file. */
+export function giveAway(path: string): void {
   if (process.getuid?.() !== 0) return
   const [uid = '', gid = ''] = ['-u', '-g'].map((what) => Bun.spawnSync(['id', what, 'postgres']).stdout.toString())
   if (uid === '') throw new Error('there is no user postgres: the package postgresql is not installed')

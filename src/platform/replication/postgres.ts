@@ -30,7 +30,7 @@ const TIMELINE =
 
 /** SQLSTATE classes and codes that only an operator can mend. */
 const PERMANENT = /^(?:28|3D|3F|42)/
-/** What to do about an error, by its SQLSTATE. */
+/** What to do about an error, by its SQLSTATE and text. */
 const HINTS: readonly (readonly [RegExp, string])[] = [
   [/^28/, 'correct user, password and pg_hba.conf'],
   [/^3D/, 'create the database, or correct its name'],
@@ -38,6 +38,9 @@ const HINTS: readonly (readonly [RegExp, string])[] = [
   [/^53100/, 'its disk is full: free space there'],
   [/^53300/, 'it has no connection left: raise max_connections'],
   [/^55P03/, 'a commit waits there, perhaps for a synchronous standby that is gone'],
+  [/certificate's altnames/, 'name the host in TASSIS_REPLICATE as its certificate does'],
+  [/certificate|caFile/, 'name the file with the authority that signed its certificate: &sslrootcert=/path/to/ca.pem'],
+  [/not support SSL/, 'set ssl = on there'],
 ]
 
 export class Postgres {
@@ -131,7 +134,7 @@ export class Postgres {
     if (error instanceof ConfigError || error instanceof PostgresUnreachableError) return error
     const state = error instanceof Error && 'errno' in error ? String(error.errno) : ''
     const text = error instanceof Error ? error.message : String(error)
-    const [, hint] = HINTS.find(([pattern]) => pattern.test(state)) ?? []
+    const [, hint] = HINTS.find(([pattern]) => pattern.test(`${state} ${text}`)) ?? []
     const sentence = `PostgreSQL at ${this.host}: ${text}${hint === undefined ? '' : `; ${hint}`}`
     return PERMANENT.test(state)
       ? new PostgresRefusedError(`${sentence}.`)

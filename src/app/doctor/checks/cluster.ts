@@ -35,7 +35,7 @@ export async function checkCluster({ config }: DoctorContext): Promise<Found> {
       found.push(
         warning(
           'The certificate of PostgreSQL is not verified, so another machine can pose as it.',
-          'Put sslmode=verify-full into TASSIS_REPLICATE.',
+          'Put sslmode=verify-full into TASSIS_REPLICATE, and &sslrootcert= with the file of the authority that signed it.',
           'tls',
         ),
       )
