@@ -550,7 +550,8 @@ function isIssuer(value: string): boolean {
   return isHttpUrl(value) && (protocol === 'https:' || isLoopbackName(hostname ?? ''))
 }
 
-function localHostName(): string {
+/** The name of this machine, if it can be a host name. */
+export function localHostName(): string {
   const name = systemHostname()
   return HOST_NAME.test(name) ? name : 'localhost'
 }

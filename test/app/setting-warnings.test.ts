@@ -35,6 +35,8 @@ test.each<[Settings, ...string[]]>([
   [{ ...CAPTURE, TASSIS_HOSTNAME: 'vm', TASSIS_PUBLIC_URL: 'http://localhost' }],
   [LLM, 'TASSIS_LLM_URL is set but TASSIS_LLM_MODEL is not: no insights are written'],
   [{ ...LLM, TASSIS_LLM_MODEL: 'small' }],
+  [{ TASSIS_NODE: 'node-of-nobody' }, 'TASSIS_NODE is set but TASSIS_REPLICATE is not'],
+  [{ TASSIS_NODE: 'a', TASSIS_REPLICATE: 'postgres://127.0.0.1/tassis' }],
 ])('a start with %j has its warnings', (settings, ...warnings) => {
   const found = findStartWarnings(loadConfig({ ...FINE, ...settings }).config)
   expect(found).toEqual(warnings.map((warning) => expect.stringContaining(warning)))

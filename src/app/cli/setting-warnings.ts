@@ -2,6 +2,7 @@
 
 import { findHostnameWarnings } from '#features/setup/domains/dns-records.ts'
 import type { Config } from '#platform/settings/config.ts'
+import { localHostName } from '../settings.ts'
 
 const LOOPBACK_PATTERN = /^(localhost|.+\.localhost|127(\.\d{1,3}){3}|0\.0\.0\.0|\[::1?\])$/
 
@@ -29,5 +30,8 @@ export const findStartWarnings = (config: Config): readonly string[] => [
     ? [
         'TASSIS_LLM_URL is set but TASSIS_LLM_MODEL is not: no insights are written, and endpoints without their own model classify nothing',
       ]
+    : []),
+  ...(config.replicate === '' && config.node !== localHostName()
+    ? ['TASSIS_NODE is set but TASSIS_REPLICATE is not: this is no node of a cluster, but a service of its own']
     : []),
 ]
