@@ -1165,6 +1165,20 @@ CREATE INDEX `contacts_status` ON `contacts` (`list_id`,`status`);
 --> statement-breakpoint
 CREATE INDEX `contacts_search` ON `contacts` (`list_id`,`status`,`address_key`);
 --> statement-breakpoint
+CREATE TABLE `dns_credentials` (
+	`domain_id` integer PRIMARY KEY NOT NULL,
+	`provider` text NOT NULL,
+	`zone` text NOT NULL,
+	`fields` blob,
+	`allows_private` integer NOT NULL,
+	`kept_at` integer,
+	`published_at` integer,
+	`error` text,
+	`records_hash` text NOT NULL,
+	`attempts` integer DEFAULT 0 NOT NULL,
+	`next_attempt_at` integer NOT NULL
+) STRICT;
+--> statement-breakpoint
 CREATE TABLE `dkim_keys` (
 	`id` integer PRIMARY KEY AUTOINCREMENT NOT NULL,
 	`domain_id` integer NOT NULL,

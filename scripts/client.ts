@@ -63,6 +63,7 @@ const RESOURCE_NAMES: Readonly<Record<string, string>> = {
 /** Methods that people would look for under another name than `operationId` and path make. */
 const METHOD_NAMES: Readonly<Record<string, `${string}.${string}`>> = {
   createContactConfirmation: 'contactLists.resendConfirmation',
+  createDomainPublish: 'domains.publish',
   createTeamInvitation: 'team.invite',
   deleteTeamMember: 'team.removeMember',
   getContactListRecipient: 'contactLists.countRecipients',

@@ -95,6 +95,7 @@ import { hasScope } from '#features/setup/api-keys/scopes.ts'
 import { Challenges, challengePages } from '#features/setup/certificates/challenges.ts'
 import { certificateRoutes } from '#features/setup/certificates/operator-routes.ts'
 import { createScreen } from '#features/setup/certificates/screen.ts'
+import { dnsPublishRoutes } from '#features/setup/dns-publish/routes.ts'
 import { domainDnsRoutes, domainRoutes, operatorDomainRoutes, tlsPages } from '#features/setup/domains/routes.ts'
 import { healthRoutes } from '#features/setup/health/routes.ts'
 import { streamRoutes } from '#features/setup/streams/routes.ts'
@@ -229,6 +230,7 @@ export function createRoutes(
     deadLetterRoutes(app),
     domainRoutes(app, { deleteDomain }),
     domainDnsRoutes(app),
+    dnsPublishRoutes(app),
     domainTestRoutes(app, { takeRate, findUserEmail: (actor) => findActingUser(app, actor)?.email }),
     streamRoutes(app, {
       hasOpenMail: (db, accountId, streamId) => hasOpenEmail(db, accountId, streamId) || hasOpenBroadcast(db, streamId),

@@ -10,6 +10,7 @@ import { type AuditActor, audit, SYSTEM_ACTOR } from '#features/core/audit-logs/
 import { getMeta, setMeta } from '#features/core/events/record.ts'
 import { SEALED_COLUMNS as TOTP } from '#features/people/team/totp.ts'
 import { SEALED_COLUMNS as RESPONSES } from '#features/sending/accept/idempotency.ts'
+import { SEALED_COLUMNS as DNS } from '#features/setup/dns-publish/credentials.ts'
 import { SEALED_COLUMNS as DOMAINS } from '#features/setup/domains/sending.ts'
 import { SEALED_COLUMNS as WEBHOOKS } from '#features/webhooks/webhooks/manage/secrets.ts'
 import * as masterKeys from '#platform/crypto/crypto.ts'
@@ -23,7 +24,7 @@ import { type Config, ConfigError } from '#platform/settings/config.ts'
 import type { Millis } from '#platform/time/clock.ts'
 import { KEY_META, listOutdatedKeys, readNewestKey, shortenFingerprint } from './key-meta.ts'
 
-const SEALED: readonly SealedColumns[] = [...DOMAINS, ...WEBHOOKS, ...TOTP, ...RESPONSES]
+const SEALED: readonly SealedColumns[] = [...DOMAINS, ...DNS, ...WEBHOOKS, ...TOTP, ...RESPONSES]
 
 const META = {
   ...KEY_META,

@@ -19,8 +19,8 @@ export function createOutgoingFetch({ config, clock, resolver, ownPorts, authori
     clock,
     lookUp: (host) => lookUpHost(resolver, host),
     isDnsWorking: () => resolver.isAnswering(),
-    findRefusal(address, port) {
-      if (!canConnectTo(address, config.allowPrivateNetworks)) return NOT_PUBLIC_PROBLEM
+    findRefusal(address, port, allowsPrivate) {
+      if (!canConnectTo(address, allowsPrivate || config.allowPrivateNetworks)) return NOT_PUBLIC_PROBLEM
       // Refuses the service's own ports even where private networks are allowed: a tenant's request would arrive there
       // from this machine's own address, which may be trusted.
       return ownPorts.has(port) && isOwnAddress(address) ? describeOwnPort(port) : undefined

@@ -28,6 +28,7 @@ import { startHeldMailReleaser } from '#features/sending/delivery/verdict/held-m
 import { removeDeletedDomains } from '#features/sending/emails/delete-domain.ts'
 import { followBroadcast } from '#features/sending/newsletters/states.ts'
 import { startEmailIndexing } from '#features/sending/queue/search.ts'
+import { publishAutomatically } from '#features/setup/dns-publish/auto-publish.ts'
 import { LOSS_NOTICE, ROTATION_NOTICE } from '#features/setup/domains/notices.ts'
 import { recheckDomains } from '#features/setup/domains/recheck.ts'
 import { removeOrphanedRoutes } from '#features/webhooks/inbound-routes/inbound-routes.ts'
@@ -63,6 +64,7 @@ const SCHEDULES: readonly Schedule[] = [
   ],
   ['purge captured mail', '40 * * * * *', ({ captures }) => captures.purge()],
   ['recheck domains', '20 * * * * *', ({ app }, signal) => recheckDomains(app, signal)],
+  ['publish DNS records', '5 * * * * *', ({ app }, signal) => publishAutomatically(app, signal)],
   ['re-seal under the newest master key', '15 * * * * *', ({ app }, signal) => continueRotation(app, signal)],
   ['purge webhook history', '0 17 * * * *', ({ app }) => purgeWebhookHistory(app)],
   ['delete expired raw mail', '0 27 * * * *', ({ app }) => dropRawMail(app)],

@@ -21,6 +21,7 @@ import { formatUuid, parseUuid } from '#platform/ids.ts'
 import { days } from '#platform/units.ts'
 import { addContacts } from '#test/support/broadcasts.ts'
 import { storeTestInbound } from '#test/support/inbound.ts'
+import { startUpdateServer } from '#test/support/update-server.ts'
 import {
   type CommandResult,
   createDataFolder,
@@ -42,7 +43,10 @@ const UNKNOWN = '0199aaaa-bbbb-7ccc-8ddd-eeeeffff0000'
 
 /** The ids of what exists, for the arguments. */
 type Ids = Readonly<
-  Record<'email' | 'letter' | 'webhook' | 'operation' | 'mail' | 'otherMail' | 'report' | 'inbound', string>
+  Record<
+    'dns' | 'dnsSecret' | 'email' | 'letter' | 'webhook' | 'operation' | 'mail' | 'otherMail' | 'report' | 'inbound',
+    string
+  >
 >
 
 interface Case {
@@ -100,6 +104,7 @@ list  domains list
 one   domains records : other.test ! 1 none.test
 list  domains rotate-dkim : --all ! 2
 one   domains verify : other.test ! 1 none.test
+one   domains publish : other.test --provider rfc2136 --field server=${ids.dns} --field key_name=full --field secret=@${ids.dnsSecret} --dry-run ! 2 other.test --provider none
 one   domains remove : other.test --yes ! 1 sender.test
 lines send : --from a@captured.test --to b@one.test ! 1 --from a@none.test --to b@one.test
 list  emails list ! 2 --until soon
@@ -205,6 +210,8 @@ beforeAll(async () => {
     TASSIS_LOG_LEVEL: 'silent',
   }
   writeFileSync(join(files.path, 'addresses.csv'), 'email_address\nc@x.test\n')
+  const { credentials } = await startUpdateServer()
+  writeFileSync(join(files.path, 'tsig'), credentials.secret)
   const { accountId } = await setUpAccount(settings, { verified: true })
   const stored = await storeRows(accountId)
   if (IS_ROOT) for (const name of ['', ...listForeign(data.path)]) chownSync(join(data.path, name), OWNER, OWNER)
@@ -222,6 +229,8 @@ beforeAll(async () => {
   const [mail, otherMail] = (await runTassisJson<{ data: { id: string }[] }>(['mail', 'list'], settings)).data
   const ids = {
     ...stored,
+    dns: credentials.server,
+    dnsSecret: join(files.path, 'tsig'),
     email: await send('ada@four.test'),
     letter: letter?.id ?? '',
     report: report?.id ?? '',

@@ -23,6 +23,7 @@ import { claimDueTo } from '#test/support/lanes.ts'
 import { llmSettings, replyWith, startLlmStub } from '#test/support/llm-stub.ts'
 import { deliverMessage, getTestMailbox as testMailbox } from '#test/support/mailboxes.ts'
 import { startStripeStub, stripeSettings } from '#test/support/stripe-stub.ts'
+import { startUpdateServer, type UpdateServer } from '#test/support/update-server.ts'
 import { createTestUser } from '#test/support/users.ts'
 
 export type Method = 'GET' | 'POST' | 'PUT' | 'PATCH' | 'DELETE'
@@ -442,6 +443,13 @@ export const ROUTES: readonly Route[] = [
     body: () => ({ inbound_enabled: true }),
   },
   deleteRoute('/v1/domains/{id}', 'domains:write', 'domain'),
+  get('/v1/domains/{id}/publish', 'domains:read', { resource: 'domain' }),
+  {
+    ...get('/v1/domains/{id}/publish', 'domains:write', { resource: 'domain' }),
+    method: 'POST',
+    body: () => ({ provider: 'rfc2136', credentials: updateServer?.credentials ?? {}, dry_run: true }),
+  },
+  deleteRoute('/v1/domains/{id}/publish', 'domains:write', 'domain'),
   { ...get('/v1/domains/{id}/verify', 'domains:write', { resource: 'domain' }), method: 'POST' },
   { ...get('/v1/domains/{id}/rotate-dkim', 'domains:write', { resource: 'domain' }), method: 'POST' },
   {
@@ -942,6 +950,9 @@ export function buildPath({ path, resource }: Pick<Route, 'path' | 'resource'>, 
     .replace('{version}', '1')
 }
 
+/** Takes the records of domains. */
+let updateServer: UpdateServer | undefined
+
 export interface ContractApi extends EmailApi {
   /** Creates a new resource of its kind in the first account and returns its id. */
   make(resource: Resource): Promise<string>
@@ -952,6 +963,7 @@ export interface ContractApi extends EmailApi {
 /** Creates a service with an account that can create every resource. */
 export async function createContractApi(settings: Readonly<Record<string, string>> = {}): Promise<ContractApi> {
   const stripe = startStripeStub()
+  updateServer = await startUpdateServer()
   const llm = startLlmStub(() => replyWith({ summary: 'All is well.', findings: [] }))
   const service = await createEmailApi({ settings: { ...stripeSettings(stripe), ...llmSettings(llm), ...settings } })
   const { api, accepted } = service

@@ -92,6 +92,9 @@ const UNAUDITED = [
   'POST /v1/agent-mailboxes/{id}/messages/{mid}/reply',
   'POST /v1/domains/{id}/verify',
   'POST /v1/domains/{id}/verify-tracking',
+  // Each record has its entry, and so have credentials: test/features/setup/dns-publish.
+  'POST /v1/domains/{id}/publish',
+  'DELETE /v1/domains/{id}/publish',
   'POST /v1/templates/render',
   'POST /v1/templates/{id}/render',
   'POST /v1/contact-lists/{id}/contacts/import/preview',

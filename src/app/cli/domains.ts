@@ -15,6 +15,7 @@ import type { Command, Context } from './command.ts'
 import { UsageError } from './errors.ts'
 import { confirmAction } from './options.ts'
 import * as output from './output.ts'
+import { addPublishCommand } from './publish.ts'
 
 export function addDomainCommands(program: Command): void {
   const addToGroup = program.group('domains', 'register, verify and remove sending domains', { domain: 'name or ID' })
@@ -52,6 +53,12 @@ export function addDomainCommands(program: Command): void {
           : output.joinParagraphs(...warnings, formatRecords(data), describeState(data), formatFormer(data)),
       )
     })
+  addPublishCommand(
+    add(
+      'publish <domain>',
+      'publish the records at the DNS provider; exit code 1 if a record needed to send is missing',
+    ),
+  )
   add('rotate-dkim [domain]', 'create new DKIM keys; the present ones sign until the records of the new are found')
     .option('--all', 'all verified domains of the account')
     .answer(

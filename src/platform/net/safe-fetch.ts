@@ -68,9 +68,9 @@ export interface SafeFetchOptions extends HttpsPosterOptions {
   /**
    * Returns why an address (IPv4, or IPv6 without brackets) may not be called at a port; undefined when it may. The
    * reason is the rest of a sentence that begins with the address: `is …`. It must not contain the address, because the
-   * author of the URL may not learn what the service's DNS servers answer.
+   * author of the URL may not learn what the service's DNS servers answer. `allowsPrivate`: the operator named it.
    */
-  readonly findRefusal: (address: string, port: number) => string | undefined
+  readonly findRefusal: (address: string, port: number, allowsPrivate?: boolean) => string | undefined
 }
 
 const MAX_URL_LENGTH = 2048
@@ -81,7 +81,7 @@ const CHECK_TIMEOUT_MS = seconds(5)
 /** Ports from here on are free for any service. */
 const MIN_FREE_PORT = 1024
 
-type Resolution =
+export type Resolution =
   | { readonly kind: 'ok' /** In the order to try them. */; readonly addresses: readonly string[] }
   | { readonly kind: 'refused'; readonly reason: string }
   | { readonly kind: 'unresolvable'; readonly reason: string; readonly isTemporary: boolean }
@@ -102,15 +102,16 @@ export class SafeFetch {
    * Every address of a host must be allowed: a name that also resolves to a forbidden address is refused. IPv6 is used
    * only when there is no IPv4 address: calls from a machine without IPv6 would fail, and a host with both kinds is
    * reachable over IPv4. `localhost` is the exception, because many programs listen there on ::1 alone.
+   * @param allowsPrivate whether the operator named the host, who may name one in his own network
    */
-  async #resolve({ host, port }: ParsedUrl): Promise<Resolution> {
+  async resolve({ host, port }: Pick<ParsedUrl, 'host' | 'port'>, allowsPrivate?: boolean): Promise<Resolution> {
     const found = await resolveHost(host, this.#options.lookUp)
     if (found.kind === 'failed') {
       // A name without a dot is resolved by the local machine, not by DNS.
       return host.includes('.') ? { ...found, kind: 'unresolvable' } : { kind: 'refused', reason: found.reason }
     }
     for (const address of found.addresses) {
-      const refusal = this.#options.findRefusal(address, port)
+      const refusal = this.#options.findRefusal(address, port, allowsPrivate)
       if (refusal !== undefined) {
         // The message does not contain the address: for a name that only the service's network resolves, the address
         // would reveal the layout of that network.
@@ -160,7 +161,7 @@ export class SafeFetch {
         ? failed('timeout', `${parsed.host} did not answer within ${request.timeoutMs / 1000} seconds.`)
         : failed('connection', 'The service aborted the call before a response arrived.')
     try {
-      const resolution = await Promise.race([this.#resolve(parsed), callAbort.reached])
+      const resolution = await Promise.race([this.resolve(parsed), callAbort.reached])
       if (resolution === undefined)
         return callAbort.why === 'timeout'
           ? failed(await this.#findDnsCause(request), describeLookupTimeout(parsed.host))
@@ -232,7 +233,7 @@ export class SafeFetch {
     if (typeof parsed === 'string') return { kind: 'invalid', reason: parsed }
     const callAbort = createCallAbort(this.#options.clock, { timeoutMs: CHECK_TIMEOUT_MS })
     try {
-      const resolution = await Promise.race([this.#resolve(parsed), callAbort.reached])
+      const resolution = await Promise.race([this.resolve(parsed), callAbort.reached])
       if (resolution === undefined) return { kind: 'unresolvable', reason: describeLookupTimeout(parsed.host) }
       return resolution.kind === 'ok' ? { kind: 'ok' } : { kind: resolution.kind, reason: resolution.reason }
     } finally {

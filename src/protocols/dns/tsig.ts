@@ -53,11 +53,20 @@ const digest = ({ algorithm, secret }: TsigKey, ...parts: readonly Uint8Array[])
 const toVariables = ({ name, algorithm }: TsigKey, time: Uint8Array, end: Uint8Array): Buffer =>
   Buffer.concat([encodeName(name), uint16(CLASS_ANY, 0, 0), encodeName(algorithm), time, end])
 
-/** The message with its signature, and the MAC, with which the response is verified. */
-export function signMessage(message: Buffer, key: TsigKey, seconds: number): { bytes: Buffer; mac: Buffer } {
+/**
+ * The message with its signature, and the MAC, with which the response is verified.
+ * @param requestMac of a response: that of its request
+ */
+export function signMessage(
+  message: Buffer,
+  key: TsigKey,
+  seconds: number,
+  requestMac?: Buffer,
+): { bytes: Buffer; mac: Buffer } {
   const time = encodeTime(seconds)
   const end = uint16(0, 0)
-  const mac = digest(key, message, toVariables(key, time, end))
+  const prior = requestMac ? [uint16(requestMac.length), requestMac] : []
+  const mac = digest(key, ...prior, message, toVariables(key, time, end))
   const data = Buffer.concat([encodeName(key.algorithm), time, uint16(mac.length), mac, message.subarray(0, 2), end])
   const fixed = uint16(TYPE_TSIG, CLASS_ANY, 0, 0, data.length)
   const bytes = Buffer.concat([message, encodeName(key.name), fixed, data])

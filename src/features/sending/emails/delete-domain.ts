@@ -6,6 +6,7 @@ import type { Database } from 'bun:sqlite'
 import type { Actor, App } from '#features/core/app/app.ts'
 import { createSystemActor } from '#features/core/audit-logs/audit.ts'
 import { type Status, statusCode } from '#features/sending/queue/status.ts'
+import { forgetCredentials } from '#features/setup/dns-publish/credentials.ts'
 import { type Domain, eraseDomain, listDeletedDomains, markDeleted } from '#features/setup/domains/domains.ts'
 import { prepareStatements } from '#platform/db/open.ts'
 import { formatUuid } from '#platform/ids.ts'
@@ -34,7 +35,11 @@ const DOMAIN_BATCH_SIZE = 100
 export async function deleteDomain(app: App, actor: Actor, id: string): Promise<void> {
   // Nothing is accepted for the domain after this transaction, so the transactions that follow find all its scheduled
   // mail.
-  const domain = await app.commit.writeFromReserve((tx) => markDeleted(app, tx, actor, id))
+  const domain = await app.commit.writeFromReserve((tx) => {
+    const deleted = markDeleted(app, tx, actor, id)
+    forgetCredentials(app, tx, actor, deleted)
+    return deleted
+  })
   await cancelScheduledMail(app, actor, domain)
 }
 

@@ -5,8 +5,9 @@
 import type { App } from '#features/core/app/app.ts'
 import { isoTime } from '#platform/http/envelope.ts'
 import type { Answer, Resolver } from '#protocols/dns/resolver.ts'
+import { parseTags } from './check-dkim.ts'
 import { isDmarc } from './check-dmarc.ts'
-import { adviseTxt, type Check } from './check-result.ts'
+import { adviseTxt, type Check, removeQuoting } from './check-result.ts'
 import { checkSpf, isSpf } from './check-spf.ts'
 import { checkTracking } from './check-tracking.ts'
 import { checkDomain } from './checks.ts'
@@ -95,7 +96,7 @@ const MAX_NAME_SERVERS = 16
  * The zone of a name. Never looks above the registrable domain: a registry's servers are not those of the owner. That
  * domain is also the result when DNS names no server, because it has none or did not respond. Servers are sorted.
  */
-async function findZone(
+export async function findZone(
   resolver: Resolver,
   name: string,
 ): Promise<{ readonly name: string; readonly nameServers: string[] }> {
@@ -286,3 +287,51 @@ const withTxtRecord = (resolver: Resolver, host: string, text: string): Resolver
   txt: (name) =>
     name.toLowerCase() === host ? Promise.resolve({ kind: 'ok', records: [text], ttlSeconds: 0 }) : resolver.txt(name),
 })
+
+/** Whether a TXT value has the purpose of a record, so that there may be only one of them. */
+export function isOfKind(key: string, ours: string, value: string): boolean {
+  if (key === 'spf') return isSpf(value)
+  if (key === 'dmarc') return isDmarc(value)
+  const tags = parseTags(removeQuoting(value))
+  return key.startsWith('dkim') ? tags.has('p') : tags.has('v') && tags.get('v') === parseTags(ours).get('v')
+}
+
+/** A DMARC record with the report addresses of ours; undefined when it has them, or is inherited. */
+export function addReportAddress(values: readonly string[], ours: string): string[] | undefined {
+  const record = values.find(isDmarc)
+  const address = parseTags(ours).get('rua')
+  if (record === undefined || address === undefined) return undefined
+  const present = parseTags(record).get('rua')
+  const bare = (text: string) => text.trim().toLowerCase().replace(/!.*$/, '')
+  if (present?.split(',').map(bare).includes(bare(address))) return undefined
+  const changed = present
+    ? record.replace(/(;\s*rua\s*=\s*)([^;]*?)(\s*(?:;|$))/i, (_, tag, list, end) => `${tag}${list},${address}${end}`)
+    : `${record.trim().replace(/\s*;$/, '')}; rua=${address}`
+  return values.map((value) => (value === record ? changed : value))
+}
+
+/** The records that a domain uses, by key. Those about where its mail goes, and what may send it, come last. */
+export function listUsedRecords(app: App, domain: Domain): [key: string, record: DnsRecord][] {
+  const { trackingDomain: host, inboundEnabled, accountId } = domain
+  const isUnused = (key: string) =>
+    (key === 'mx' && !inboundEnabled) ||
+    (key === 'tracking' && host !== null && isHostElsewhere(app.db, accountId, host))
+  const rank = ([key]: [string, DnsRecord]) => ['dmarc', 'mx'].indexOf(key)
+  return Object.entries(listDnsRecords(app, domain))
+    .filter(([key]) => !isUnused(key))
+    .sort((a, b) => rank(a) - rank(b))
+}
+
+/** Checks all records, those that cover the other nodes of a cluster too. */
+export async function checkRecords(
+  app: App,
+  domain: Domain,
+  resolver: Resolver,
+): Promise<Readonly<Record<string, Check>>> {
+  const { trackingDomain: host } = domain
+  const [records, tracking] = await Promise.all([
+    checkDomain(resolver, { ...toDomainDns(app, domain), needsOtherNodes: true }),
+    host === null ? undefined : checkTracking(resolver, { host, target: getCnameTarget(app.config) }),
+  ])
+  return { ...records, ...(tracking && { tracking }) }
+}

@@ -59,12 +59,16 @@ export interface DomainVerification {
  * deleted during the check, 409 `domain_taken`, with nothing changed, while another account has it verified, and 429 while
  * too many checks of the account run.
  * @param id public id
+ * @param resolver without a cache
  */
-export async function verifyDomain(app: App, actor: Actor, id: string): Promise<DomainVerification> {
+export async function verifyDomain(
+  app: App,
+  actor: Actor,
+  id: string,
+  resolver = app.freshResolver,
+): Promise<DomainVerification> {
   const requested = getOwnableDomain(app.db, actor, id)
-  const checks = await runDnsCheck(app, actor.accountId, () =>
-    checkDomain(app.freshResolver, toDomainDns(app, requested)),
-  )
+  const checks = await runDnsCheck(app, actor.accountId, () => checkDomain(resolver, toDomainDns(app, requested)))
   return app.commit.write((tx) => {
     // Releases a host that now belongs to another account. Scheduled checks do this too, but frequent requests postpone
     // them.
@@ -91,10 +95,11 @@ export async function verifyTracking(
   app: App,
   actor: Actor,
   id: string,
+  resolver = app.freshResolver,
 ): Promise<{ readonly domain: Domain; readonly check: CheckView }> {
   const { host } = getTrackedDomain(app.db, actor, id)
   const target = requireCnameTarget(app.config)
-  const check = await runDnsCheck(app, actor.accountId, () => checkTracking(app.freshResolver, { host, target }))
+  const check = await runDnsCheck(app, actor.accountId, () => checkTracking(resolver, { host, target }))
   return app.commit.write((tx) => {
     const { domain: before, host: hostNow } = getTrackedDomain(tx.db, actor, id)
     if (hostNow !== host) {

@@ -1,0 +1,56 @@
+/** @module A service whose resolver is BIND or Knot with the zone `zone.test`, and what tests do with it. */
+import { createTestApi, type TestApi } from '#test/support/api.ts'
+import { type DaemonName, type DaemonOptions, type DnsDaemon, SECRET, startDaemon } from '#test/support/dns-daemons.ts'
+
+export interface Published {
+  readonly zone: string
+  readonly summary: string
+  readonly is_kept: boolean
+  readonly records: readonly (Readonly<Record<'key' | 'type' | 'name' | 'action' | 'reason' | 'state', string>> & {
+    readonly before: readonly string[]
+    readonly after: readonly string[]
+    readonly error: string | null
+  })[]
+}
+
+export interface PublishTest extends AsyncDisposable {
+  readonly service: TestApi
+  readonly daemon: DnsDaemon
+  readonly id: string
+  readonly credentials: Readonly<Record<string, string>>
+  post(body: object): Promise<Published>
+  /** `key: action state`, in order. */
+  outcome(published: Published): string[]
+  wire(): Promise<Readonly<Record<string, unknown>>>
+}
+
+export async function startPublishTest(
+  name: DaemonName,
+  options: Partial<DaemonOptions> = {},
+  settings: Readonly<Record<string, string>> = {},
+): Promise<PublishTest> {
+  const daemon = await startDaemon(name, { zone: 'zone.test', ...options })
+  const service = await createTestApi({
+    settings: { TASSIS_DNS_SERVERS: daemon.address, TASSIS_OUTBOUND_IPS: '192.0.2.25', ...settings },
+  })
+  const { api } = service
+  const made = (await api('POST', '/v1/domains', { domain: 'zone.test' })).body as { data: { id: string } }
+  const { id } = made.data
+  return {
+    service,
+    daemon,
+    id,
+    credentials: { server: daemon.address, key_name: 'full', secret: SECRET },
+    async post(body) {
+      const { status, body: answer } = await api('POST', `/v1/domains/${id}/publish`, body)
+      if (status !== 200) throw new Error(`${status} ${JSON.stringify(answer)}`)
+      return (answer as { data: Published }).data
+    },
+    outcome: ({ records }) => records.map(({ key, action, state }) => `${key}: ${action} ${state}`),
+    wire: async () => ((await api('GET', `/v1/domains/${id}`)).body as { data: Record<string, unknown> }).data,
+    async [Symbol.asyncDispose]() {
+      await service[Symbol.asyncDispose]()
+      await daemon[Symbol.asyncDispose]()
+    },
+  }
+}
