@@ -62,6 +62,17 @@ async function resolveAddresses(
   )
 }
 
+/** An address that no record allows (RFC 5737), so that all terms are evaluated. */
+const STRANGER = '198.51.100.255'
+
+/** Whether the record, for senders that no term matches early, needs more than ten look-ups (RFC 7208 §4.6.4). */
+export async function exceedsSpfLimits(resolver: Resolver, host: string): Promise<boolean> {
+  const { spf } = await import('mailauth/lib/spf')
+  const sender = `postmaster@${host}`
+  const evaluation = await spf({ sender, ip: STRANGER, helo: host, resolver: createMailauthResolver(resolver) })
+  return evaluation.status.result === 'permerror'
+}
+
 type Evaluation = Awaited<ReturnType<typeof Spf>>
 
 async function evaluate(

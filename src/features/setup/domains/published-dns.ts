@@ -7,8 +7,8 @@ import { isoTime } from '#platform/http/envelope.ts'
 import type { Answer, Resolver } from '#protocols/dns/resolver.ts'
 import { parseTags } from './check-dkim.ts'
 import { isDmarc } from './check-dmarc.ts'
-import { adviseTxt, type Check, removeQuoting } from './check-result.ts'
-import { checkSpf, isSpf } from './check-spf.ts'
+import { adviseTxt, type Check, removeQuoting, wrong } from './check-result.ts'
+import { checkSpf, exceedsSpfLimits, isSpf } from './check-spf.ts'
 import { checkTracking } from './check-tracking.ts'
 import { checkDomain } from './checks.ts'
 import data from './dns-providers.json' with { type: 'json' }
@@ -322,6 +322,9 @@ export function listUsedRecords(app: App, domain: Domain): [key: string, record:
     .sort((a, b) => rank(a) - rank(b))
 }
 
+const TOO_MANY_LOOKUPS =
+  'The SPF record is invalid for other senders, as it may need more than ten DNS look-ups: remove terms that nothing uses.'
+
 /** Checks all records, those that cover the other nodes of a cluster too. */
 export async function checkRecords(
   app: App,
@@ -329,9 +332,12 @@ export async function checkRecords(
   resolver: Resolver,
 ): Promise<Readonly<Record<string, Check>>> {
   const { trackingDomain: host } = domain
-  const [records, tracking] = await Promise.all([
-    checkDomain(resolver, { ...toDomainDns(app, domain), needsOtherNodes: true }),
+  const dns = { ...toDomainDns(app, domain), needsOtherNodes: true }
+  const [records, tracking, isTooLong] = await Promise.all([
+    checkDomain(resolver, dns),
     host === null ? undefined : checkTracking(resolver, { host, target: getCnameTarget(app.config) }),
+    exceedsSpfLimits(resolver, toReturnPathHost(dns)),
   ])
-  return { ...records, ...(tracking && { tracking }) }
+  const spf = isTooLong && records.spf.verified ? wrong(TOO_MANY_LOOKUPS) : records.spf
+  return { ...records, spf, ...(tracking && { tracking }) }
 }

@@ -1,6 +1,8 @@
 /** @module A service whose resolver is BIND or Knot with the zone `zone.test`, and what tests do with it. */
+import { RFC2136 } from '#features/setup/dns-publish/rfc2136.ts'
 import { createTestApi, type TestApi } from '#test/support/api.ts'
 import { type DaemonName, type DaemonOptions, type DnsDaemon, SECRET, startDaemon } from '#test/support/dns-daemons.ts'
+import { ManualClock } from '#test/support/manual-clock.ts'
 
 export interface Published {
   readonly zone: string
@@ -54,3 +56,18 @@ export async function startPublishTest(
     },
   }
 }
+
+/** The zone as anybody with the key may change it. */
+export const connectTo = (
+  { port }: Pick<DnsDaemon, 'port'>,
+  more: Record<string, string> = {},
+  clock = new ManualClock(Date.now()),
+) =>
+  RFC2136.create(
+    {
+      clock,
+      fetch: undefined as never,
+      resolveServer: async (host, at) => [{ host, port: at }],
+    },
+    { server: `127.0.0.1:${port}`, key_name: 'full', secret: SECRET, ...more },
+  )

@@ -1,6 +1,13 @@
 import { describe, expect, test } from 'bun:test'
-import { areDaemonsAvailable, type DaemonName } from '#test/support/dns-daemons.ts'
-import { startPublishTest } from './fixture.ts'
+import { publishAutomatically } from '#features/setup/dns-publish/auto-publish.ts'
+import type { DnsApi } from '#features/setup/dns-publish/dns-api.ts'
+import type { DnsProviderEntry } from '#features/setup/dns-publish/dns-provider.ts'
+import { publishDomain } from '#features/setup/dns-publish/publish.ts'
+import { RFC2136 } from '#features/setup/dns-publish/rfc2136.ts'
+import { minutes } from '#platform/units.ts'
+import { areDaemonsAvailable, type DaemonName, SECRET } from '#test/support/dns-daemons.ts'
+import { startUpdateServer } from '#test/support/update-server.ts'
+import { connectTo, type PublishTest, startPublishTest } from './fixture.ts'
 
 const KEYS = ['spf', 'dkim', 'return_path', 'dkim_ed25519', 'dmarc']
 
@@ -28,5 +35,178 @@ describe.skipIf(!areDaemonsAvailable()).each<DaemonName>(['bind', 'knot'])('%s',
     const again = await t.post({})
     expect(t.outcome(again)).toEqual(KEYS.map((key) => `${key}: leave unchanged`))
     expect(await t.daemon.dump()).toEqual(now)
+  })
+})
+
+describe.skipIf(!areDaemonsAvailable())('records of others', () => {
+  const setUp = (t: PublishTest) =>
+    Promise.all([
+      t.service.api('PATCH', `/v1/domains/${t.id}`, { inbound_enabled: true }),
+      t.service.api('PUT', `/v1/domains/${t.id}/tracking-domain`, { tracking_domain: 'links.zone.test' }),
+    ])
+
+  test.each<[DaemonName, string[], Record<string, RegExp>]>([
+    [
+      'bind',
+      [
+        '_domainkey NS ns.elsewhere.test.',
+        'send CNAME mailer.elsewhere.test.',
+        '_dmarc TXT "v=DMARC1; p=reject"',
+        '_dmarc TXT "v=DMARC1; p=none"',
+        '@ MX 10 mx.elsewhere.test.',
+        'links A 192.0.2.7',
+      ],
+      {
+        dkim: /_domainkey\.zone\.test is a zone of its own, at ns\.elsewhere\.test/,
+        dkim_ed25519: /is a zone of its own/,
+        spf: /alias \(CNAME\) of mailer\.elsewhere\.test, beside which DNS allows no record/,
+        return_path: /alias \(CNAME\)/,
+        dmarc: /There are 2 DMARC records/,
+        mx: /points to mx\.elsewhere\.test/,
+        tracking: /has records \(A\), beside which DNS allows no CNAME/,
+      },
+    ],
+    [
+      'knot',
+      [
+        '_domainkey NS ns.elsewhere.test.',
+        'send MX 5 mx.elsewhere.test.',
+        'send TXT "v=spf1 include:a.zone.test include:a.zone.test include:b.zone.test include:c.zone.test include:d.zone.test ~all"',
+        ...['a', 'b', 'c', 'd'].map((at) => `${at} TXT "v=spf1 a:w.zone.test a:x.zone.test -all"`),
+        '_dmarc TXT "v=DMARC1; p=maybe"',
+        '@ MX 10 mail.tassis.test.',
+        '@ MX 5 mx.elsewhere.test.',
+        'links CNAME elsewhere.test.',
+      ],
+      {
+        spf: /With our record it would fail: .*more than ten DNS look-ups/,
+        return_path: /points to mx\.elsewhere\.test/,
+        dmarc: /no valid policy/,
+        mx: /but also mx\.elsewhere\.test/,
+        tracking: /alias \(CNAME\) of elsewhere\.test and not of/,
+      },
+    ],
+  ])('each conflict is named and never overwritten (%s)', async (name, records, reasons) => {
+    await using t = await startPublishTest(name, { records })
+    await setUp(t)
+    const before = await t.daemon.dump()
+    const done = await t.post({ provider: 'rfc2136', credentials: t.credentials })
+    expect([...new Set(t.outcome(done).map((text) => text.replace(/^\w+: /, '')))]).toEqual(['conflict unchanged'])
+    expect(Object.fromEntries(done.records.map(({ key, reason }) => [key, reason]))).toMatchObject(
+      Object.fromEntries(Object.entries(reasons).map(([key, reason]) => [key, expect.stringMatching(reason)])),
+    )
+    expect(await t.daemon.dump()).toEqual(before)
+  })
+
+  test('SPF is merged, a broken key of ours is replaced, a valid policy stays, and other values too', async () => {
+    const policy = 'v=DMARC1; p=reject; rua=mailto:me@zone.test'
+    await using t = await startPublishTest('bind', {
+      records: ['send TXT "other"', 'send TXT "v=spf1 ip4:192.0.2.9 -all"', `_dmarc TXT "${policy}"`],
+    })
+    const { dkim_selector: selector } = await t.wire()
+    const before = await t.daemon.dump()
+    const key = { name: `${selector}._domainkey.zone.test`, type: 'TXT', ttlSeconds: 300 } as const
+    await connectTo(t.daemon).write('zone.test', { ...key, before: [], after: ['v=DKIM1; p=AAAA'] })
+    const done = await t.post({ provider: 'rfc2136', credentials: t.credentials })
+    expect(t.outcome(done)).toEqual([
+      ...['spf: change published', 'dkim: change published', 'return_path: create published'],
+      ...['dkim_ed25519: create published', 'dmarc: leave unchanged'],
+    ])
+    const now = await t.daemon.dump()
+    expect(before.filter((line) => !now.includes(line))).toEqual(['send.zone.test TXT "v=spf1 ip4:192.0.2.9 -all"'])
+    expect(now).toContain('send.zone.test TXT "v=spf1 ip4:192.0.2.25 ip4:192.0.2.9 -all"')
+    expect(now.filter((line) => line.startsWith(`${key.name} `))).toHaveLength(1)
+    expect(await t.wire()).toMatchObject({ status: 'verified' })
+    // Another TXT at our selector is not ours to remove.
+    const mine = done.records.find((one) => one.key === 'dkim')?.after ?? []
+    await connectTo(t.daemon).write('zone.test', { ...key, before: mine, after: ['a note'] })
+    expect(t.outcome(await t.post({}))).toContain('dkim: conflict unchanged')
+  })
+
+  test('what somebody wrote between reading and writing is not overwritten', async () => {
+    await using t = await startPublishTest('bind')
+    const racing: DnsProviderEntry = {
+      ...RFC2136,
+      create(deps, fields) {
+        const api = RFC2136.create(deps, fields)
+        const write: DnsApi['write'] = async (zone, change) => {
+          if (change.type === 'MX') await connectTo(t.daemon).write(zone, { ...change, after: ['5 mx.elsewhere.test'] })
+          return api.write(zone, change)
+        }
+        return { findZone: (name) => api.findZone(name), read: (zone, names) => api.read(zone, names), write }
+      },
+    }
+    const request = { provider: 'rfc2136', credentials: t.credentials }
+    const done = await publishDomain(t.service.app, t.service.actor, t.id, request, [racing])
+    const states = Object.fromEntries(done.records.map(({ key, state }) => [key, state]))
+    expect(states).toMatchObject({ spf: 'published', dkim: 'published', return_path: 'failed' })
+    expect(done.records.find(({ key }) => key === 'return_path')?.error).toContain('changed since it was read')
+    expect(await t.daemon.dump()).toContain('send.zone.test MX 5 mx.elsewhere.test')
+  })
+
+  test('a provider that accepts records and drops them is found out', async () => {
+    await using t = await startPublishTest('bind')
+    const { credentials } = await startUpdateServer()
+    const done = await t.post({ provider: 'rfc2136', credentials })
+    expect(t.outcome(done)).toEqual(KEYS.map((key) => `${key}: create failed`))
+    expect(done.records[0]?.error).toContain('accepted the record, but its zone zone.test does not have it')
+    expect(done.summary).toContain('The world asks its name servers ns1.zone.test for zone.test')
+    expect(done.summary).toContain('do not show yet: spf, dkim, return_path, dkim_ed25519, dmarc')
+  })
+})
+
+describe.skipIf(!areDaemonsAvailable())('kept credentials', () => {
+  const request = (t: PublishTest) => ({ provider: 'rfc2136', credentials: t.credentials })
+  const show = async (t: PublishTest) =>
+    ((await t.service.api('GET', `/v1/domains/${t.id}/publish`)).body as { data: Record<string, unknown> }).data
+
+  test('publish new keys, inbound mail and what is lost, are never shown, and end with the domain', async () => {
+    await using t = await startPublishTest('bind')
+    const { app, api } = t.service
+    await t.post(request(t))
+    await api('POST', `/v1/domains/${t.id}/rotate-dkim`)
+    await api('PATCH', `/v1/domains/${t.id}`, { inbound_enabled: true })
+    await publishAutomatically(app)
+    expect(await t.wire()).toMatchObject({ mx_verified: true, dkim_verified: true })
+    expect(await t.wire()).not.toHaveProperty('dns_records.dkim_next')
+    expect((await t.daemon.dump()).filter((line) => line.includes('DKIM1'))).toHaveLength(4)
+    const { body } = await api('GET', '/v1/audit-logs?per_page=100')
+    const actions = (body as { data: { action: string; actor_type: string }[] }).data.map(
+      (one) => `${one.action} ${one.actor_type}`,
+    )
+    expect(actions.filter((action) => action === 'domain.dns_published api_key')).toHaveLength(5)
+    expect(actions.filter((action) => action === 'domain.dns_published system')).toHaveLength(3)
+    expect(actions).toContain('domain.dns_credentials_stored api_key')
+    expect(await show(t)).toMatchObject({ provider: 'rfc2136', zone: 'zone.test', error: null })
+    expect(JSON.stringify([await show(t), body])).not.toContain(SECRET)
+    expect(Buffer.from(app.db.serialize()).includes(SECRET)).toBe(false)
+    await api('DELETE', `/v1/domains/${t.id}`)
+    expect(app.db.query('SELECT * FROM dns_credentials').all()).toEqual([])
+  })
+
+  test('errors of automatic attempts are shown, and back off', async () => {
+    await using t = await startPublishTest('knot')
+    const { app, api } = t.service
+    await t.post(request(t))
+    await t.daemon[Symbol.asyncDispose]()
+    await api('POST', `/v1/domains/${t.id}/rotate-dkim`)
+    await publishAutomatically(app)
+    expect((await show(t))['error']).toContain('No answer from 127.0.0.1')
+    const { next } = app.db
+      .query<{ next: number }, []>('SELECT next_attempt_at AS next FROM dns_credentials')
+      .get() ?? { next: 0 }
+    expect(next - app.clock.now()).toBeGreaterThan(minutes(14))
+    expect((await api('DELETE', `/v1/domains/${t.id}/publish`)).status).toBe(204)
+    expect(await show(t)).toMatchObject({ provider: null, error: null })
+    expect((await api('POST', `/v1/domains/${t.id}/publish`, {})).body).toMatchObject({ code: 'no_credentials' })
+  })
+
+  test('only an operator may name a private address where the service does not allow them', async () => {
+    await using t = await startPublishTest('bind', {}, { TASSIS_ALLOW_PRIVATE_NETWORKS: 'false' })
+    const { app, api, actor } = t.service
+    const { body } = await api('POST', `/v1/domains/${t.id}/publish`, request(t))
+    expect(body).toMatchObject({ code: 'dns_rejected', message: expect.stringContaining('is private, loopback') })
+    const done = await publishDomain(app, { ...actor, type: 'operator' }, t.id, request(t), [RFC2136])
+    expect(done.records.map(({ state }) => state)).toEqual(KEYS.map(() => 'published'))
   })
 })

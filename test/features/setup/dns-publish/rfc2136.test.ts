@@ -1,22 +1,8 @@
 import { describe, expect, test } from 'bun:test'
 import { DnsApiError, type RecordChange } from '#features/setup/dns-publish/dns-api.ts'
-import { RFC2136 } from '#features/setup/dns-publish/rfc2136.ts'
-import { areDaemonsAvailable, type DaemonName, type DnsDaemon, SECRET, startDaemon } from '#test/support/dns-daemons.ts'
+import { areDaemonsAvailable, type DaemonName, startDaemon } from '#test/support/dns-daemons.ts'
 import { ManualClock } from '#test/support/manual-clock.ts'
-
-const connectTo = (
-  { port }: Pick<DnsDaemon, 'port'>,
-  more: Record<string, string> = {},
-  clock = new ManualClock(Date.now()),
-) =>
-  RFC2136.create(
-    {
-      clock,
-      fetch: undefined as never,
-      resolveServer: async (host, at) => [{ host, port: at }],
-    },
-    { server: `127.0.0.1:${port}`, key_name: 'full', secret: SECRET, ...more },
-  )
+import { connectTo } from './fixture.ts'
 
 const RECORDS = [
   'taken TXT "part one, " "part two"',
