@@ -83,9 +83,11 @@ export async function publishDomain(
     return await new Publishing(app, actor, domain, request, providers).run()
   } catch (error) {
     if (!(error instanceof DnsApiError)) throw error
-    const known = findPublication(app.db, domain)
-    if (known && !request.isDryRun && findDomainById(app.db, domain.id))
-      await app.commit.write((tx) => putPublication(tx, { ...known, error: error.message }))
+    if (!request.isDryRun)
+      await app.commit.write((tx) => {
+        const known = findPublication(tx.db, domain)
+        if (known) putPublication(tx, { ...known, error: error.message })
+      })
     throw toAppError(error)
   } finally {
     running.delete(domain.id)
@@ -231,7 +233,9 @@ class Publishing {
   }
 
   #audit(zone: string, { type, name, before, after }: PlannedRecord): Promise<void> {
-    const facts = { provider: this.#entry.name, zone, type, name, before, after }
+    const added = after.filter((value) => !before.includes(value))
+    const removed = before.filter((value) => !after.includes(value))
+    const facts = { provider: this.#entry.name, zone, type, name, added, removed }
     return this.#app.commit.write((tx) => auditDomain(this.#app, tx, this.#actor, 'dns_published', this.#domain, facts))
   }
 

@@ -5,13 +5,14 @@ import type { DnsProviderEntry } from '#features/setup/dns-publish/dns-provider.
 import { publishDomain } from '#features/setup/dns-publish/publish.ts'
 import { RFC2136 } from '#features/setup/dns-publish/rfc2136.ts'
 import { minutes } from '#platform/units.ts'
-import { areDaemonsAvailable, type DaemonName, SECRET } from '#test/support/dns-daemons.ts'
+import { areDaemonsAvailable, type DaemonName, SECRET, startDaemon } from '#test/support/dns-daemons.ts'
 import { startUpdateServer } from '#test/support/update-server.ts'
 import { connectTo, type PublishTest, startPublishTest } from './fixture.ts'
 
 const KEYS = ['spf', 'dkim', 'return_path', 'dkim_ed25519', 'dmarc']
 
 describe.skipIf(!areDaemonsAvailable()).each<DaemonName>(['bind', 'knot'])('%s', (name) => {
+  // Proves: domain-40
   test.each([false, true])('an unverified domain is green after one request, DNSSEC %p', async (isSigned) => {
     await using t = await startPublishTest(name, { isSigned, records: ['@ TXT "of somebody else"', '* A 192.0.2.1'] })
     const before = await t.daemon.dump()
@@ -45,6 +46,7 @@ describe.skipIf(!areDaemonsAvailable())('records of others', () => {
       t.service.api('PUT', `/v1/domains/${t.id}/tracking-domain`, { tracking_domain: 'links.zone.test' }),
     ])
 
+  // Proves: domain-40
   test.each<[DaemonName, string[], Record<string, RegExp>]>([
     [
       'bind',
@@ -144,6 +146,17 @@ describe.skipIf(!areDaemonsAvailable())('records of others', () => {
     expect(await t.daemon.dump()).toContain('send.zone.test MX 5 mx.elsewhere.test')
   })
 
+  test('a zone that the world does not ask is found out', async () => {
+    await using t = await startPublishTest('bind')
+    await using inner = await startDaemon('knot', { zone: 'zone.test' })
+    const done = await t.post({ provider: 'rfc2136', credentials: { ...t.credentials, server: inner.address } })
+    expect(t.outcome(done)).toEqual(KEYS.map((key) => `${key}: create published`))
+    expect(done.summary).toContain(
+      'The world asks its name servers ns1.zone.test for zone.test, which do not show yet:',
+    )
+    expect(await t.wire()).toMatchObject({ status: 'pending' })
+  })
+
   test('a provider that accepts records and drops them is found out', async () => {
     await using t = await startPublishTest('bind')
     const { credentials } = await startUpdateServer()
@@ -160,6 +173,7 @@ describe.skipIf(!areDaemonsAvailable())('kept credentials', () => {
   const show = async (t: PublishTest) =>
     ((await t.service.api('GET', `/v1/domains/${t.id}/publish`)).body as { data: Record<string, unknown> }).data
 
+  // Proves: domain-41
   test('publish new keys, inbound mail and what is lost, are never shown, and end with the domain', async () => {
     await using t = await startPublishTest('bind')
     const { app, api } = t.service
@@ -184,6 +198,7 @@ describe.skipIf(!areDaemonsAvailable())('kept credentials', () => {
     expect(app.db.query('SELECT * FROM dns_credentials').all()).toEqual([])
   })
 
+  // Proves: domain-41, domain-42
   test('errors of automatic attempts are shown, and back off', async () => {
     await using t = await startPublishTest('knot')
     const { app, api } = t.service
