@@ -46,7 +46,7 @@ describe.skipIf(!areDaemonsAvailable())('tassis domains publish', () => {
     expect(done.stdout).toContain('DNS shows all records of sender.test.')
     // With the kept credentials; the records of others are still there.
     const again = await publish()
-    expect([again.exitCode, again.stdout]).toEqual([0, expect.stringContaining('5 to leave.')])
+    expect([again.exitCode, again.stdout]).toEqual([0, expect.stringContaining('5 already right.')])
     expect(await daemon.dump()).toEqual(expect.arrayContaining(before))
   })
 })

@@ -155,25 +155,16 @@ class Publishing {
   async run(): Promise<PublishResult> {
     const { isDryRun = false } = this.#request
     const { zone, names, planned } = await runDnsCheck(this.#app, this.#actor.accountId, () => this.#plan())
-    const isNew = (record: PlannedRecord) => record.action === 'create' || record.action === 'change'
     const records = isDryRun
-      ? planned.map((one) => ({
-          ...one,
-          state: isNew(one) ? ('planned' as const) : ('unchanged' as const),
-          error: null,
-        }))
+      ? planned.map(
+          (one): PublishedRecord => ({ ...one, state: isWritten(one) ? 'planned' : 'unchanged', error: null }),
+        )
       : await this.#write(zone, names, planned)
-    const result = { provider: this.#entry.name, zone, isDryRun, records }
-    const counts = (['create', 'change', 'leave', 'conflict'] as const).map((action) => {
-      const count = records.filter((one) => one.action === action).length
-      return count > 0 ? `${count} to ${action === 'conflict' ? 'settle by hand' : action}` : []
-    })
-    if (isDryRun) {
-      const isKept = findPublication(this.#app.db, this.#domain)?.fields != null
-      return { ...result, isKept, summary: `${counts.flat().join(', ')}.` }
-    }
-    const isKept = await this.#store(zone, records)
-    return { ...result, isKept, summary: await this.#summarise(zone, records) }
+    const isKept = isDryRun
+      ? findPublication(this.#app.db, this.#domain)?.fields != null
+      : await this.#store(zone, records)
+    const seen = isDryRun ? '' : ` ${await checkPublished(this.#app, this.#actor, this.#domain, zone)}`
+    return { provider: this.#entry.name, zone, isDryRun, isKept, records, summary: `${countRecords(records)}.${seen}` }
   }
 
   async #plan() {
@@ -214,29 +205,27 @@ class Publishing {
     const done: PublishedRecord[] = []
     let end: string | undefined
     for (const record of planned) {
-      if (record.action !== 'create' && record.action !== 'change') {
-        done.push({ ...record, state: 'unchanged', error: null })
-        continue
-      }
+      let failure = end
       try {
-        if (end === undefined) await this.#api.write(zone, record)
+        if (isWritten(record) && end === undefined) await this.#writeOne(zone, record)
       } catch (error) {
         if (!(error instanceof DnsApiError)) throw error
-        done.push({ ...record, state: 'failed', error: error.message })
-        if (ENDING_PROBLEMS.includes(error.problem)) end = error.message
-        continue
+        failure = error.message
+        if (ENDING_PROBLEMS.includes(error.problem)) end = failure
       }
-      done.push({ ...record, state: end === undefined ? 'published' : 'failed', error: end ?? null })
-      if (end === undefined) await this.#audit(zone, record)
+      if (!isWritten(record)) done.push({ ...record, state: 'unchanged', error: null })
+      else done.push({ ...record, state: failure === undefined ? 'published' : 'failed', error: failure ?? null })
     }
     return done.some(({ state }) => state === 'published') ? this.#readBack(zone, names, done) : done
   }
 
-  #audit(zone: string, { type, name, before, after }: PlannedRecord): Promise<void> {
+  async #writeOne(zone: string, record: PlannedRecord): Promise<void> {
+    await this.#api.write(zone, record)
+    const { type, name, before, after } = record
     const added = after.filter((value) => !before.includes(value))
     const removed = before.filter((value) => !after.includes(value))
     const facts = { provider: this.#entry.name, zone, type, name, added, removed }
-    return this.#app.commit.write((tx) => auditDomain(this.#app, tx, this.#actor, 'dns_published', this.#domain, facts))
+    await this.#app.commit.write((tx) => auditDomain(this.#app, tx, this.#actor, 'dns_published', this.#domain, facts))
   }
 
   /** Some providers accept a record and drop it. */
@@ -263,44 +252,41 @@ class Publishing {
     return app.commit.write((tx) => {
       const known = findPublication(tx.db, this.#domain)
       if (!findDomainById(tx.db, this.#domain.id)) return false
+      const isSame = known && Bun.deepEquals(openFields(app, this.#domain, known), this.#fields)
       putPublication(tx, {
         domainId: this.#domain.id,
         provider: this.#entry.name,
         zone,
         fields,
         allowsPrivate: this.#allowsPrivate ? 1 : 0,
-        keptAt: keeps ? (this.#request.credentials ? now : (known?.keptAt ?? now)) : null,
+        keptAt: keeps ? ((isSame ? known.keptAt : null) ?? now) : null,
         publishedAt: records.some(({ state }) => state === 'published') ? now : (known?.publishedAt ?? null),
         error: records.find(({ error }) => error !== null)?.error ?? null,
         recordsHash: hashRecords(this.#wanted),
         attempts: known?.attempts ?? 0,
         nextAttemptAt: Math.max(known?.nextAttemptAt ?? 0, now + MIN_RETRY_DELAY_MS),
       })
-      const kept = { provider: this.#entry.name, zone }
-      if (keeps && this.#request.credentials)
-        auditDomain(app, tx, this.#actor, 'dns_credentials_stored', this.#domain, kept)
+      if (keeps && !isSame)
+        auditDomain(app, tx, this.#actor, 'dns_credentials_stored', this.#domain, { provider: this.#entry.name, zone })
       return keeps
     })
   }
+}
 
-  /** Says what was done, and what the world sees of it. */
-  async #summarise(zone: string, records: readonly PublishedRecord[]): Promise<string> {
-    const count = (found: (one: PublishedRecord) => boolean, one: string, many: string) => {
-      const number = records.filter(found).length
-      return number === 0 ? [] : [`${number} ${number === 1 ? `record ${one}` : `records ${many}`}.`]
-    }
-    return [
-      ...count(({ state }) => state === 'published', 'was published', 'were published'),
-      ...count(({ state }) => state === 'failed', 'could not be published', 'could not be published'),
-      ...count(({ action }) => action === 'conflict', 'needs a decision of yours', 'need a decision of yours'),
-      await checkPublished(this.#app, this.#actor, this.#domain, zone),
-    ].join(' ')
-  }
+const isWritten = ({ action }: PlannedRecord): boolean => action === 'create' || action === 'change'
+
+/** `4 published, 1 already right` */
+function countRecords(records: readonly PublishedRecord[]): string {
+  const words = records.map(({ action, state }) => {
+    if (state === 'published' || state === 'failed') return state
+    return action === 'leave' ? 'already right' : action === 'conflict' ? 'to settle by hand' : `to ${action}`
+  })
+  return [...new Set(words)].map((word) => `${words.filter((one) => one === word).length} ${word}`).join(', ')
 }
 
 /** The zone after the changes. */
 function applyPlan(sets: readonly RecordSet[], planned: readonly PlannedRecord[]): RecordSet[] {
-  const changed = planned.filter(({ action }) => action === 'create' || action === 'change')
+  const changed = planned.filter(isWritten)
   const isSame = (a: RecordSet, b: PlannedRecord) => a.name === b.name && a.type === b.type
   return [
     ...sets.filter((set) => !changed.some((one) => isSame(set, one))),

@@ -22,7 +22,7 @@ describe.skipIf(!areDaemonsAvailable()).each<DaemonName>(['bind', 'knot'])('%s',
     expect(await t.daemon.dump()).toEqual(before)
     const done = await t.post(request)
     expect(t.outcome(done)).toEqual(KEYS.map((key) => `${key}: create published`))
-    expect(done.summary).toBe('5 records were published. DNS shows all records of zone.test.')
+    expect(done.summary).toBe('5 published. DNS shows all records of zone.test.')
     expect(await t.wire()).toMatchObject({ status: 'verified', dmarc_verified: true, dkim_ed25519_verified: true })
     const added = done.records.flatMap((one) => one.after.map((value) => [one.name, one.type, value] as const))
     const now = await t.daemon.dump()
