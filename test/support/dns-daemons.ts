@@ -29,6 +29,8 @@ export interface DaemonOptions {
   readonly isSigned?: boolean
   /** Whether the server refuses all changes. */
   readonly isReadOnly?: boolean
+  /** The address of the name server of the zone, where Knot also listens on port 53; default 127.0.0.1. */
+  readonly nsAddress?: string
 }
 
 /** Whether tests with these servers can run; they must where `CI` or `REQUIRE_DNS_DAEMONS` is `true`. */
@@ -42,8 +44,8 @@ export function areDaemonsAvailable(): boolean {
 export async function startDaemon(name: DaemonName, options: DaemonOptions): Promise<DnsDaemon> {
   const folder = createFolder()
   const port = await findFreePort()
-  const { zone, records = [] } = options
-  const lines = ['$TTL 300', `@ SOA ns1 admin 1 3600 600 86400 60`, '@ NS ns1', 'ns1 A 127.0.0.1', ...records]
+  const { zone, records = [], nsAddress = '127.0.0.1' } = options
+  const lines = ['$TTL 300', `@ SOA ns1 admin 1 3600 600 86400 60`, '@ NS ns1', `ns1 A ${nsAddress}`, ...records]
   writeFileSync(folder.pathOf(zone), `${lines.join('\n')}\n`)
   mkdirSync(folder.pathOf('keys'))
   const config = (name === 'bind' ? formatNamedConf : formatKnotConf)(folder.path, port, options)
@@ -90,10 +92,14 @@ zone "${zone}" {
 };
 `
 
-const formatKnotConf = (folder: string, port: number, { zone, isSigned, isReadOnly }: DaemonOptions): string => `
+const formatKnotConf = (
+  folder: string,
+  port: number,
+  { zone, isSigned, isReadOnly, nsAddress }: DaemonOptions,
+): string => `
 server:
   rundir: ${folder}
-  listen: 127.0.0.1@${port}
+  listen: [127.0.0.1@${port}${nsAddress ? `, ${nsAddress}@53` : ''}]
 database:
   storage: ${folder}/keys
 log:

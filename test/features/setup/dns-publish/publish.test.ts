@@ -6,6 +6,7 @@ import { publishDomain } from '#features/setup/dns-publish/publish.ts'
 import { RFC2136 } from '#features/setup/dns-publish/rfc2136.ts'
 import { minutes } from '#platform/units.ts'
 import { areDaemonsAvailable, type DaemonName, SECRET, startDaemon } from '#test/support/dns-daemons.ts'
+import { startDnsServer } from '#test/support/dns-server.ts'
 import { startUpdateServer } from '#test/support/update-server.ts'
 import { connectTo, type PublishTest, startPublishTest } from './fixture.ts'
 
@@ -145,6 +146,23 @@ describe.skipIf(!areDaemonsAvailable())('records of others', () => {
     expect(done.records.find(({ key }) => key === 'return_path')?.error).toContain('changed since it was read')
     expect(await t.daemon.dump()).toContain('send.zone.test MX 5 mx.elsewhere.test')
   })
+
+  // Port 53 is for root.
+  test.skipIf(process.getuid?.() !== 0)(
+    'a resolver that has cached the absence of records delays nothing',
+    async () => {
+      await using stale = await startDnsServer({
+        'zone.test': { NS: ['ns1.zone.test'] },
+        'ns1.zone.test': { A: ['127.77.0.53'] },
+      })
+      const settings = { TASSIS_DNS_SERVERS: stale.address }
+      await using t = await startPublishTest('knot', { nsAddress: '127.77.0.53' }, settings)
+      const done = await t.post({ provider: 'rfc2136', credentials: t.credentials })
+      expect(done.summary).toBe('5 published. DNS shows all records of zone.test.')
+      // Nor was it asked, so that it has nothing to cache.
+      expect(stale.queries.filter(({ name }) => /^(send|_dmarc|\w+\._domainkey)\.zone\.test$/.test(name))).toEqual([])
+    },
+  )
 
   test('a zone that the world does not ask is found out', async () => {
     await using t = await startPublishTest('bind')
