@@ -1,7 +1,9 @@
 import { describe, expect, test } from 'bun:test'
 import { DnsApiError, type RecordChange } from '#features/setup/dns-publish/dns-api.ts'
+import { signMessage, verifyResponse } from '#protocols/dns/tsig.ts'
 import { areDaemonsAvailable, type DaemonName, startDaemon } from '#test/support/dns-daemons.ts'
 import { ManualClock } from '#test/support/manual-clock.ts'
+import { startUpdateServer } from '#test/support/update-server.ts'
 import { connectTo } from './fixture.ts'
 
 const RECORDS = [
@@ -98,4 +100,21 @@ describe.skipIf(!areDaemonsAvailable()).each<DaemonName>(['bind', 'knot'])('%s',
     await api.write('zone.test', change({}))
     expect((await api.read('zone.test', ['new.zone.test'])).map(({ values }) => values)).toEqual([['value']])
   })
+})
+
+test('a response that is signed with another key, or long ago, counts for nothing', async () => {
+  const { credentials, server } = await startUpdateServer()
+  const { port } = server.address() as { port: number }
+  expect(await connectTo({ port }, credentials).findZone('a.zone.test')).toBe('a.zone.test')
+  const other = { ...credentials, secret: Buffer.alloc(32).toString('base64') }
+  expect(await problemOf(connectTo({ port }, other).findZone('a.zone.test'))).toContain(
+    'is not signed with the key full',
+  )
+  const message = Buffer.alloc(12)
+  const key = { name: 'full', algorithm: 'hmac-sha256', secret: Buffer.from(credentials.secret, 'base64') } as const
+  const request = { mac: Buffer.alloc(32), seconds: 1_000_000 }
+  const respond = (seconds: number) => signMessage(message, key, seconds, request.mac).bytes
+  expect(verifyResponse(respond(1_000_300), key, request)).toMatchObject({ state: 'valid', message })
+  expect(verifyResponse(respond(1_000_301), key, request).state).toBe('invalid')
+  expect(verifyResponse(message, key, request).state).toBe('unsigned')
 })
