@@ -27,8 +27,6 @@ export interface DaemonOptions {
   /** Lines of the zone file, beside SOA and NS. */
   readonly records?: readonly string[]
   readonly isSigned?: boolean
-  /** Whether the server refuses all changes. */
-  readonly isReadOnly?: boolean
   /** The address of the name server of the zone, where Knot also listens on port 53; default 127.0.0.1. */
   readonly nsAddress?: string
 }
@@ -76,7 +74,7 @@ export async function startDaemon(name: DaemonName, options: DaemonOptions): Pro
   return daemon
 }
 
-const formatNamedConf = (folder: string, port: number, { zone, isSigned, isReadOnly }: DaemonOptions): string => `
+const formatNamedConf = (folder: string, port: number, { zone, isSigned }: DaemonOptions): string => `
 options {
   directory "${folder}"; pid-file none; session-keyfile "${folder}/session.key"; managed-keys-directory "${folder}";
   listen-on port ${port} { 127.0.0.1; }; listen-on-v6 { none; }; recursion no; dnssec-validation no;
@@ -88,15 +86,11 @@ key wide { algorithm hmac-sha512; secret "${SECRET}"; };
 zone "${zone}" {
   type primary; file "${zone}"; key-directory "${folder}/keys"; allow-transfer { 127.0.0.1; };
   ${isSigned ? 'dnssec-policy default; inline-signing yes;' : ''}
-  ${isReadOnly ? '' : 'update-policy { grant full zonesub TXT MX CNAME; grant wide zonesub TXT MX CNAME; };'}
+  update-policy { grant full zonesub TXT MX CNAME; grant wide zonesub TXT MX CNAME; };
 };
 `
 
-const formatKnotConf = (
-  folder: string,
-  port: number,
-  { zone, isSigned, isReadOnly, nsAddress }: DaemonOptions,
-): string => `
+const formatKnotConf = (folder: string, port: number, { zone, isSigned, nsAddress }: DaemonOptions): string => `
 server:
   rundir: ${folder}
   listen: [127.0.0.1@${port}${nsAddress ? `, ${nsAddress}@53` : ''}]
@@ -121,7 +115,7 @@ zone:
   file: ${zone}
   zonefile-sync: -1
   dnssec-signing: ${isSigned ? 'on' : 'off'}
-  acl: [${isReadOnly ? 'copies' : 'changes, copies'}]
+  acl: [changes, copies]
 `
 
 const DNSSEC = ['RRSIG', 'NSEC', 'NSEC3', 'NSEC3PARAM', 'DNSKEY', 'CDS', 'CDNSKEY', 'SOA', 'UNKNOWN_65534']

@@ -49,7 +49,8 @@ export const addPublishCommand = (command: Command): Command =>
           seen.add(key)
           if (!options.json) output.print(`ok  ${key.padEnd(18)} ${host}`)
         }
-        const isDone = done.data.records.every(({ key, action }) => action === 'conflict' || seen.has(key))
+        const conflicts = done.data.records.flatMap(({ key, action }) => (action === 'conflict' ? key : []))
+        const isDone = SENDING_RECORDS.every((key) => seen.has(key) || conflicts.includes(key))
         if (isDone || problems.length > 0 || systemClock.monotonicMs() > untilMs) break
         await systemClock.sleep(REPEAT_MS)
         // Checks at the name servers of the zone, and repairs what is not there.

@@ -10,7 +10,7 @@ import { formatUuid } from '#platform/ids.ts'
 import { mapConcurrently } from '#platform/queue/map-concurrently.ts'
 import { hours, minutes } from '#platform/units.ts'
 import { type Domain, findDomainById } from '../domains/domains.ts'
-import { listUsedRecords } from '../domains/published-dns.ts'
+import { isMissing, listUsedRecords } from '../domains/published-dns.ts'
 import { findPublication, listPublications, type Publication, putPublication } from './credentials.ts'
 import type { DnsProviderEntry } from './dns-provider.ts'
 import { PROVIDERS } from './providers.ts'
@@ -46,7 +46,7 @@ async function publishIfNeeded(
 ): Promise<void> {
   const records = listUsedRecords(app, domain)
   const isChanged = hashRecords(records) !== known.recordsHash
-  if (!isChanged && records.every(([, { verified }]) => verified)) return
+  if (!isChanged && !records.some(isMissing)) return
   const now = app.clock.now()
   const actor = createSystemActor(domain)
   const isFollowed = known.publishedAt !== null && now - known.publishedAt < FOLLOWED_MS

@@ -20,7 +20,7 @@ import {
   getDomain,
   isVerifiedElsewhere,
 } from '../domains/domains.ts'
-import { checkRecords, findZone, listUsedRecords } from '../domains/published-dns.ts'
+import { checkRecords, findZone, isMissing, listUsedRecords } from '../domains/published-dns.ts'
 import { verifyDomain, verifyTracking } from '../domains/verify.ts'
 import { type Credentials, findPublication, openFields, putPublication, sealFields } from './credentials.ts'
 import { type DnsApi, DnsApiError, type DnsApiProblem, type RecordSet } from './dns-api.ts'
@@ -302,7 +302,7 @@ export async function checkPublished(app: App, actor: Actor, { uuid, domain }: D
     const { checks, domain: after } = await verifyDomain(app, actor, id, resolver)
     if (after.trackingDomain !== null) await verifyTracking(app, actor, id, resolver)
     const wanted = listUsedRecords(app, getDomain(app.db, actor.accountId, id))
-    const absent = wanted.filter(([, { verified }]) => !verified).map(([key]) => key)
+    const absent = wanted.filter(isMissing).map(([key]) => key)
     if (absent.length === 0) return `DNS shows all records of ${domain}.`
     const unanswered = Object.values(checks).find(({ detail }) => isUnanswered(detail))
     const { nameServers } = await findZone(app.freshResolver, domain)

@@ -4,6 +4,7 @@
  */
 import { type Answer as Decoded, decode } from 'dns-packet'
 import { randomBelow } from '#platform/ids.ts'
+import { parseHostPort } from '#platform/settings/setting-kinds.ts'
 import { seconds } from '#platform/units.ts'
 import { normaliseName } from '#protocols/dns/message.ts'
 import { encodeName, TSIG_ALGORITHMS, type TsigKey, type VerifiedResponse } from '#protocols/dns/tsig.ts'
@@ -41,10 +42,8 @@ interface Fields {
 
 function parseFields(given: Parameters<DnsProviderEntry['create']>[1]): Fields {
   const { server = '', key_name: name = '', secret = '', algorithm: called = '', zone: inZone = '' } = given
-  const [, bracketed, plain, port = DNS_PORT] = /^(?:\[([\da-f:]+)\]|([^:]+))(?::(\d{1,5}))?$/i.exec(server) ?? []
-  const host = bracketed ?? plain ?? (/^[\da-f:]+$/i.test(server) ? server : '')
-  if (host === '' || Number(port) > 65_535 || host.length > MAX_FIELD_LENGTH)
-    throw new DnsApiError('rejected', 'server must be a name or an address, such as ns1.example.com or 192.0.2.1:5353.')
+  const at = parseHostPort(server, DNS_PORT)
+  if (!at) throw new DnsApiError('rejected', 'server must be a name or an address: ns1.example.com, 192.0.2.1:5353.')
   const keyName = normaliseName(name)
   if (keyName === undefined) throw new DnsApiError('rejected', 'key_name must be the name of the TSIG key.')
   const algorithm = TSIG_ALGORITHMS.find((known) => known === (called || TSIG_ALGORITHMS[0]).toLowerCase())
@@ -52,7 +51,7 @@ function parseFields(given: Parameters<DnsProviderEntry['create']>[1]): Fields {
   if (secret.length > MAX_FIELD_LENGTH || !/^[A-Za-z\d+/]{16,}={0,2}$/.test(secret))
     throw new DnsApiError('rejected', 'secret must be the secret of the TSIG key in base64, as in its key file.')
   const zone = inZone === '' ? undefined : normaliseName(inZone)
-  return { host, port: Number(port), key: { name: keyName, algorithm, secret: Buffer.from(secret, 'base64') }, zone }
+  return { ...at, key: { name: keyName, algorithm, secret: Buffer.from(secret, 'base64') }, zone }
 }
 
 type Message = (id: number) => Buffer
@@ -85,19 +84,17 @@ class Rfc2136 implements DnsApi {
 
   async read(zone: string, names: readonly string[]): Promise<RecordSet[]> {
     const questions = names.flatMap((name) => READ_TYPES.map((type) => ({ name, type })))
-    const found = await this.#send(
-      questions.map(
-        ({ name, type }) =>
-          (id) =>
-            wire.encodeDirectQuery(id, name, type),
-      ),
-    )
+    const toQuery =
+      ({ name, type }: (typeof questions)[number]): Message =>
+      (id) =>
+        wire.encodeDirectQuery(id, name, type)
+    const found = await this.#send(questions.map(toQuery))
     const sets = questions.flatMap(({ name, type }, i) => {
       const { rcode = 0, tsigError = 0, records = [], authorities = [] } = found[i] ?? {}
       if (rcode !== 0 && rcode !== 3) throw this.#toError(rcode, tsigError, `questions about ${zone}`)
       // A referral: the name is in a zone of its own.
       const cut = records.length === 0 && authorities.some(({ type: of }) => of === 'SOA') ? [] : authorities
-      const delegated = cut.filter((one) => one.type === 'NS' && one.name !== zone)
+      const delegated = cut.filter((one) => one.type === 'NS' && one.name.endsWith(`.${zone}`))
       return [
         ...this.#toSets(name, type, records),
         ...(type === 'NS' && records.length === 0 ? this.#toSets(delegated[0]?.name ?? '', type, delegated) : []),

@@ -322,6 +322,10 @@ export function listUsedRecords(app: App, domain: Domain): [key: string, record:
     .sort((a, b) => rank(a) - rank(b))
 }
 
+/** Whether the last check missed a record; those of TLS reports are not among the records that a check stores. */
+export const isMissing = ([key, { verified }]: [key: string, record: DnsRecord]): boolean =>
+  !verified && key !== 'tls_reports'
+
 const TOO_MANY_LOOKUPS =
   'The SPF record is invalid for other senders, as it may need more than ten DNS look-ups: remove terms that nothing uses.'
 
