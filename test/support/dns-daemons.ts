@@ -70,6 +70,9 @@ export async function startDaemon(name: DaemonName, options: DaemonOptions): Pro
   await eventually(async () => {
     if (child.exitCode !== null) throw new Error(`${name} ended: ${log}`)
     return (await daemon.dump().catch(() => [])).length > 0
+  }).catch(async (error) => {
+    await daemon[Symbol.asyncDispose]()
+    throw error
   })
   return daemon
 }
