@@ -25,8 +25,8 @@ export interface PostTarget {
 }
 
 export interface PostContent {
-  /** Default: POST. The others have no body. */
-  readonly method?: 'POST' | 'GET' | 'HEAD'
+  /** Default: POST. GET, HEAD and DELETE have no body. */
+  readonly method?: 'POST' | 'PUT' | 'PATCH' | 'DELETE' | 'GET' | 'HEAD'
   /** Reads only the head of the response, over a connection of its own. */
   readonly isHeadOnly?: boolean
   readonly headers: Readonly<Record<string, string>>
@@ -56,7 +56,7 @@ export interface PostResponse {
   readonly body: string
   /** The Retry-After field, unchecked. */
   readonly retryAfter?: string | undefined
-  /** Present after a GET or HEAD. */
+  /** Present after a request without a body. */
   readonly bodyInfo?: BodyInfo
 }
 
@@ -214,7 +214,7 @@ function toRequestOptions(
   }
 }
 
-const hasBody = (method: PostContent['method'] = 'POST'): boolean => method === 'POST'
+const hasBody = (method: PostContent['method'] = 'POST'): boolean => /^P/.test(method)
 
 type Phase = 'dialling' | 'handshake' | 'connected'
 

@@ -132,6 +132,11 @@ export class SafeFetch {
     return this.#call(url, request)
   }
 
+  /** Sends a request of any other method, under the same rules. */
+  send(url: string, request: PostRequest & Pick<PostContent, 'method'>): Promise<FetchOutcome> {
+    return this.#call(url, request)
+  }
+
   /** GETs a short text, or a file piece by piece, over https, under the same rules as a POST. */
   get(url: string, request: GetRequest): Promise<FetchOutcome> {
     return this.#call(url, { ...request, method: 'GET', body: '' })

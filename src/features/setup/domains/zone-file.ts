@@ -20,7 +20,7 @@ export function formatZoneLine(
 }
 
 /** Formats quoted character strings (RFC 1035 §5.1). All values are ASCII. */
-function formatTxtData(value: string): string {
+export function formatTxtData(value: string): string {
   const strings: string[] = []
   for (let from = 0; from < value.length; from += MAX_STRING_OCTETS)
     strings.push(`"${value.slice(from, from + MAX_STRING_OCTETS).replace(/["\\]/g, '\\$&')}"`)

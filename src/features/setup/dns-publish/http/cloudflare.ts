@@ -1,0 +1,57 @@
+/** @module Cloudflare's API v4: single records. A changed record keeps its TTL, comment and tags. */
+import { formatValue, parseName, parseTxt } from './record-text.ts'
+import { bearer, type Connect, changeRecords, listPages, remember } from './zone-api.ts'
+
+type Zones = { result: { id: string; name: string }[] }
+type ZoneRecord = { id: string; name: string; type: string; content?: string; ttl: number; priority?: number }
+type Page = { result: ZoneRecord[]; result_info?: { total_pages?: number } }
+
+/** Cloudflare then chooses 300 seconds. */
+const AUTOMATIC_TTL = 1
+const MAX_TTL_SECONDS = 86_400
+
+export const connectCloudflare: Connect = (open, credentials) => {
+  const api = open(bearer(credentials))
+  const findPath = remember(async (zone) => {
+    const { result } = await api.call<Zones>('GET', `/zones?name=${zone}`)
+    const found = result.find(({ name }) => name.toLowerCase() === zone)
+    return found && `/zones/${found.id}/dns_records`
+  })
+  const parse = ({ type, content = '', priority = 0 }: ZoneRecord) =>
+    type === 'TXT' ? parseTxt(content) : type === 'MX' ? `${priority} ${parseName(content)}` : parseName(content)
+  return {
+    findZone: (domain) =>
+      api.findLongestZone(domain, async (zone) => ({ status: (await findPath(zone)) ? 200 : 404, data: null })),
+    async list(zone, name) {
+      const path = await findPath(zone)
+      const records = await listPages(async (page) => {
+        const query = `name.exact=${name}&page=${page}&per_page=100`
+        const { result, result_info: info } = await api.call<Page>('GET', `${path}?${query}`)
+        return [result, page < (info?.total_pages ?? 1)]
+      })
+      return records
+        .filter((record) => parseName(record.name) === name)
+        .map((record) => {
+          const { id, type, ttl, content: raw = '' } = record
+          return { id, type, raw, value: parse(record), ttl: ttl === AUTOMATIC_TTL ? 300 : ttl, note: String(ttl) }
+        })
+    },
+    async apply(set) {
+      const { zone, name, type } = set
+      const path = `${await findPath(zone)}`
+      const toBody = (value: string, ttl: number) => {
+        const [priority, host] = value.split(' ')
+        if (type === 'MX') return { type, name, ttl, content: host, priority: Number(priority) }
+        if (type === 'TXT') return { type, name, ttl, content: formatValue(type, value) }
+        // For a proxied one, Cloudflare answers with its own addresses.
+        return { type, name, ttl, content: value, proxied: false }
+      }
+      await changeRecords(
+        set,
+        ({ id, note }, value) => api.call('PATCH', `${path}/${id}`, toBody(value, Number(note))),
+        (value) => api.call('POST', path, toBody(value, Math.min(set.ttl, MAX_TTL_SECONDS))),
+        ({ id }) => api.call('DELETE', `${path}/${id}`),
+      )
+    },
+  }
+}

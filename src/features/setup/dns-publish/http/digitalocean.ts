@@ -1,0 +1,44 @@
+/** @module DigitalOcean's API v2: single records, with relative names, and TXT data without quotes. */
+import { DnsApiError } from '../dns-api.ts'
+import { parseName, toRelativeName } from './record-text.ts'
+import { bearer, type Connect, changeRecords, listPages } from './zone-api.ts'
+
+type ZoneRecord = { id: number; name: string; type: string; data: string; ttl: number; priority: number | null }
+type Page = { domain_records: ZoneRecord[]; links?: { pages?: { next?: string } } }
+
+export const connectDigitalocean: Connect = (open, credentials) => {
+  const api = open(bearer(credentials))
+  return {
+    findZone: (domain) => api.findLongestZone(domain, (zone) => api.send('GET', `/domains/${zone}`)),
+    async list(zone, name) {
+      const records = await listPages(async (page) => {
+        const query = `name=${name}&page=${page}&per_page=200`
+        const { domain_records, links } = await api.call<Page>('GET', `/domains/${zone}/records?${query}`)
+        return [domain_records, links?.pages?.next !== undefined]
+      })
+      return records
+        .filter((record) => record.name.toLowerCase() === toRelativeName(name, zone))
+        .map(({ id, type, data: raw, ttl, priority }) => {
+          const host = raw === '@' ? zone : parseName(raw)
+          return { id, type, raw, value: type === 'MX' ? `${priority} ${host}` : type === 'CNAME' ? host : raw, ttl }
+        })
+    },
+    async apply(set) {
+      const { zone, name, type, ttl } = set
+      if (type === 'TXT' && set.added.some((value) => value.includes('\\')))
+        throw new DnsApiError('rejected', `DigitalOcean stores the backslash in the TXT record of ${name} wrongly.`)
+      const toBody = (value: string) => {
+        const [priority, host] = value.split(' ')
+        if (type === 'MX') return { type, data: `${host}.`, priority: Number(priority) }
+        return { type, data: type === 'TXT' ? value : `${value}.` }
+      }
+      const path = `/domains/${zone}/records`
+      await changeRecords(
+        set,
+        ({ id }, value) => api.call('PATCH', `${path}/${id}`, toBody(value)),
+        (value) => api.call('POST', path, { ...toBody(value), name: toRelativeName(name, zone), ttl }),
+        ({ id }) => api.call('DELETE', `${path}/${id}`),
+      )
+    },
+  }
+}

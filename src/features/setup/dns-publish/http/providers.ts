@@ -1,0 +1,43 @@
+/** @module The DNS providers with an HTTP API, described in providers.json. */
+import { DnsApiError } from '../dns-api.ts'
+import type { DnsProviderEntry } from '../dns-provider.ts'
+import { ApiClient } from './api-client.ts'
+import { connectCloudflare } from './cloudflare.ts'
+import { connectDesec } from './desec.ts'
+import { connectDigitalocean } from './digitalocean.ts'
+import { connectGandi } from './gandi.ts'
+import { connectHetzner } from './hetzner.ts'
+import { connectOvh } from './ovh.ts'
+import data from './providers.json' with { type: 'json' }
+import { connectRoute53 } from './route53.ts'
+import { type Connect, createDnsApi } from './zone-api.ts'
+
+const CONNECT: Readonly<Record<string, Connect>> = {
+  cloudflare: connectCloudflare,
+  hetzner: connectHetzner,
+  desec: connectDesec,
+  ovh: connectOvh,
+  gandi: connectGandi,
+  digitalocean: connectDigitalocean,
+  route53: connectRoute53,
+}
+
+export const HTTP_PROVIDERS: readonly DnsProviderEntry[] = data.map(({ apiUrl, minTtl, paceMs, ...entry }) => {
+  const { name: provider, title, rights } = entry
+  const url = { name: 'api_url', label: 'API URL', isSecret: false, isRequired: false, hint: `Default: ${apiUrl}` }
+  const fields = [...entry.fields, url]
+  const create: DnsProviderEntry['create'] = (deps, credentials) => {
+    const unclean = fields.find(({ name }) => /[^\x21-\x7e]/.test(credentials[name] ?? ''))
+    if (unclean) throw new DnsApiError('rejected', `${unclean.label}: there must be no spaces in it. Copy it again.`)
+    const secrets = fields.flatMap(({ name, isSecret }) => (isSecret && credentials[name]) || [])
+    const baseUrl = (credentials['api_url'] || apiUrl).replace(/\/$/, '')
+    const backend = CONNECT[provider]?.(
+      (options) => new ApiClient(deps, { title, rights, baseUrl, secrets, paceMs, ...options }),
+      credentials,
+      deps,
+    )
+    if (!backend) throw new Error(`providers.json has an unknown provider ${provider}`)
+    return createDnsApi(backend, title, minTtl)
+  }
+  return { ...entry, fields, create }
+})

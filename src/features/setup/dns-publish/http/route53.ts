@@ -1,0 +1,92 @@
+/**
+ * @module Amazon Route 53: whole sets in XML, with requests signed by AWS Signature Version 4. One batch deletes the set
+ * as it was read and creates the new one, so it fails if somebody else was faster.
+ */
+import { createHash, createHmac } from 'node:crypto'
+import { XMLParser } from 'fast-xml-parser'
+import { isoTime } from '#platform/http/envelope.ts'
+import { DnsApiError } from '../dns-api.ts'
+import type { ApiRequest } from './api-client.ts'
+import { parseName, parseValue } from './record-text.ts'
+import { type Connect, remember } from './zone-api.ts'
+
+type Zone = { Id: string; Name: string; Config?: { PrivateZone?: string } }
+type Zones = { ListHostedZonesByNameResponse: { HostedZones: { HostedZone?: Zone[] } } }
+type Values = { ResourceRecord: { Value: string }[] }
+type RecordSet = { Name: string; Type: string; SetIdentifier?: string; TTL?: string; ResourceRecords?: Values }
+type Sets = { ListResourceRecordSetsResponse: { ResourceRecordSets: { ResourceRecordSet?: RecordSet[] } } }
+
+const API = '/2013-04-01'
+const SPECIAL = 'an alias or routing policy'
+const LISTS = ['HostedZone', 'ResourceRecordSet', 'ResourceRecord']
+const parse = (text: string): unknown =>
+  new XMLParser({ parseTagValue: false, htmlEntities: true, isArray: (name) => LISTS.includes(name) }).parse(text)
+
+const escapeXml = (text: string): string => text.replace(/[&<>]/g, (character) => `&#${character.charCodeAt(0)};`)
+
+const formatChange = (action: string, name: string, type: string, ttl: number, values: readonly string[]): string => {
+  const records = values.map((value) => `<ResourceRecord><Value>${escapeXml(value)}</Value></ResourceRecord>`).join('')
+  const set = `<Name>${name}.</Name><Type>${type}</Type><TTL>${ttl}</TTL><ResourceRecords>${records}</ResourceRecords>`
+  return `<Change><Action>${action}</Action><ResourceRecordSet>${set}</ResourceRecordSet></Change>`
+}
+
+const sha256 = (text: string): string => createHash('sha256').update(text).digest('hex')
+const hmac = (key: string | Buffer, text: string): Buffer => createHmac('sha256', key).update(text).digest()
+
+/** @param scope region and service; the query of the URL must be encoded and in the order of its names */
+export function signAws({ method, url, body }: ApiRequest, id: string, secret: string, scope: string, now: number) {
+  const { host, pathname, search } = new URL(url)
+  const time = isoTime(now).replace(/[-:]|\.\d+/g, '')
+  const fields = `host:${host}\nx-amz-date:${time}\n`
+  const canonical = [method, pathname, search.slice(1), fields, 'host;x-amz-date', sha256(body)].join('\n')
+  const day = `${time.slice(0, 8)}/${scope}/aws4_request`
+  const key = day.split('/').reduce<string | Buffer>(hmac, `AWS4${secret}`)
+  const signature = hmac(key, ['AWS4-HMAC-SHA256', time, day, sha256(canonical)].join('\n')).toString('hex')
+  const credential = `Credential=${id}/${day}, SignedHeaders=host;x-amz-date`
+  return { 'x-amz-date': time, authorization: `AWS4-HMAC-SHA256 ${credential}, Signature=${signature}` }
+}
+
+export const connectRoute53: Connect = (
+  open,
+  { access_key_id: id = '', secret_access_key: secret = '' },
+  { clock },
+) => {
+  const authenticate = (request: ApiRequest) => signAws(request, id, secret, 'us-east-1/route53', clock.now())
+  const api = open({ authenticate, parse })
+  const findPath = remember(async (zone) => {
+    const reply = await api.call<Zones>('GET', `${API}/hostedzonesbyname?dnsname=${zone}.&maxitems=100`)
+    const { HostedZone: zones = [] } = reply.ListHostedZonesByNameResponse.HostedZones
+    const [one, other] = zones.filter((found) => parseName(found.Name) === zone && found.Config?.PrivateZone !== 'true')
+    if (!other) return one && `${API}/hostedzone/${one.Id.replace('/hostedzone/', '')}/rrset`
+    const advice = 'Delete those whose name servers are not those of the domain.'
+    throw new DnsApiError('rejected', `Amazon Route 53 has several public hosted zones named ${zone}. ${advice}`)
+  })
+  return {
+    findZone: (domain) =>
+      api.findLongestZone(domain, async (zone) => ({ status: (await findPath(zone)) ? 200 : 404, data: null })),
+    async list(zone, name) {
+      // The page begins with this name, and has room for its types and weighted sets.
+      const reply = await api.call<Sets>('GET', `${await findPath(zone)}?maxitems=300&name=${name}.`)
+      const { ResourceRecordSet: sets = [] } = reply.ListResourceRecordSetsResponse.ResourceRecordSets
+      return sets
+        .filter((set) => parseName(set.Name) === name)
+        .flatMap(({ Type: type, TTL, SetIdentifier: policy, ResourceRecords: records }) =>
+          records && policy === undefined
+            ? records.ResourceRecord.map(({ Value: raw }) => {
+                return { type, raw, value: parseValue(type, raw, undefined, 8), ttl: Number(TTL) }
+              })
+            : [{ type, raw: '', value: SPECIAL, ttl: 0 }],
+        )
+    },
+    async apply({ zone, name, type, ttl, current, raws }) {
+      if (current.some(({ value }) => value === SPECIAL))
+        throw new DnsApiError('rejected', `The ${type} record of ${name} is ${SPECIAL} there. Change it by hand.`)
+      const before = current.map(({ raw }) => raw)
+      const deletion = current.length === 0 ? '' : formatChange('DELETE', name, type, ttl, before)
+      const changes = `<ChangeBatch><Changes>${deletion}${formatChange('CREATE', name, type, ttl, raws)}</Changes></ChangeBatch>`
+      const root = 'ChangeResourceRecordSetsRequest'
+      const body = `<${root} xmlns="https://route53.amazonaws.com/doc/2013-04-01/">${changes}</${root}>`
+      await api.call('POST', `${await findPath(zone)}/`, body)
+    },
+  }
+}

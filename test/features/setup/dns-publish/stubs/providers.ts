@@ -1,0 +1,501 @@
+/**
+ * @module Stubs of the HTTP APIs of seven DNS providers, by their public descriptions: paths, authentication, required
+ * fields, form of data, limits, paging and errors. They reject what the real ones reject.
+ */
+import { createHash } from 'node:crypto'
+import { XMLParser } from 'fast-xml-parser'
+import { AwsV4 } from './aws-signature.ts'
+import {
+  findZone,
+  json,
+  type ProviderStub,
+  Refusal,
+  readBody,
+  requireTtl,
+  type StubRequest,
+  type StubZone,
+  toServed,
+  type ZoneRecord,
+} from './zone.ts'
+
+const TOKEN = 'a'.repeat(40)
+
+function requireToken({ headers }: StubRequest, scheme = 'Bearer', token = TOKEN): void {
+  if (headers['authorization'] !== `${scheme} ${token}`) throw new Refusal(401, 'Invalid token.')
+}
+
+const toRelative = (zone: StubZone, name: string, apex: string): string =>
+  name === zone.name ? apex : name.slice(0, -zone.name.length - 1)
+
+const at = (zone: StubZone, name: string): ZoneRecord[] => zone.records.filter((record) => record.name === name)
+
+/** One page of items, and how many pages there are. */
+function paginate<T>(items: readonly T[], query: URLSearchParams, maxPerPage: number) {
+  const [page, size] = [Number(query.get('page') ?? 1), Number(query.get('per_page') ?? 20)]
+  if (size > maxPerPage || page < 1) throw new Refusal(400, `per_page must be at most ${maxPerPage}.`)
+  return {
+    page,
+    items: items.slice((page - 1) * size, page * size),
+    pages: Math.max(1, Math.ceil(items.length / size)),
+  }
+}
+
+/** All records of the set are replaced at once. */
+function replaceSet(
+  zone: StubZone,
+  name: string,
+  type: string,
+  ttl: number,
+  values: { data: string; extra?: string }[],
+) {
+  const before = zone.records
+  const relative = toRelative(zone, name, '')
+  zone.records = before.filter((record) => record.name !== name || record.type !== type)
+  try {
+    for (const { data, extra } of values) zone.add(relative, type, data, ttl, extra)
+  } catch (error) {
+    zone.records = before
+    throw error
+  }
+  zone.publish()
+}
+
+const cloudflare: ProviderStub = {
+  name: 'cloudflare',
+  credentials: { token: TOKEN },
+  minTtl: 60,
+  describe: ({ code, message }) =>
+    JSON.stringify({ success: false, errors: [{ code, message }], messages: [], result: null }),
+  answer(request, zones) {
+    const { method, path, query, body } = request
+    if (request.headers['authorization'] !== `Bearer ${TOKEN}`) throw new Refusal(400, 'Invalid request headers', 6003)
+    if (path === '/zones' && method === 'GET') {
+      const found = zones.filter(({ name }) => !query.has('name') || name === query.get('name'))
+      const result = found.map(({ name }) => ({ id: `id-${name}`, name, status: 'active' }))
+      return json({ success: true, errors: [], result, result_info: { page: 1, total_pages: 1 } })
+    }
+    const [, zoneId, id] = /^\/zones\/id-([^/]+)\/dns_records(?:\/(\d+))?$/.exec(path) ?? []
+    const zone = findZone(zones, zoneId)
+    const ok = (result: unknown) => json({ success: true, errors: [], messages: [], result })
+    if (method === 'GET') {
+      const name = query.get('name.exact')
+      const found = zone.records.filter((record) => name === null || record.name === name)
+      const { items, page, pages } = paginate(found, query, 5_000_000)
+      const result = items.map((record) => {
+        const [priority, host] = record.data.split(' ')
+        const isMx = record.type === 'MX'
+        const content = isMx ? host?.slice(0, -1) : record.type === 'CNAME' ? record.data.slice(0, -1) : record.data
+        return {
+          ...record,
+          id: String(record.id),
+          content,
+          ...(isMx && { priority: Number(priority) }),
+          comment: record.extra ?? null,
+          tags: [],
+        }
+      })
+      return json({ success: true, errors: [], result, result_info: { page, total_pages: pages } })
+    }
+    if (method === 'DELETE') zone.remove(Number(id))
+    else {
+      type Body = { type: string; name: string; content: string; ttl: number; priority?: number }
+      const fields = readBody<Body>(
+        body,
+        ['type', 'name', 'content', 'ttl'],
+        ['priority', 'proxied', 'comment', 'tags'],
+      )
+      if (fields.name !== zone.name && !fields.name.endsWith(`.${zone.name}`))
+        throw new Refusal(400, 'Wrong name.', 9000)
+      if (fields.ttl !== 1) requireTtl(fields.ttl, 60, 86_400)
+      if (fields.type === 'MX' && fields.priority === undefined) throw new Refusal(400, 'priority is required', 9100)
+      if (fields.type !== 'TXT' && fields.content.endsWith('.'))
+        throw new Refusal(400, 'Content for record is invalid.', 9007)
+      const host = `${fields.content}.`
+      const data = fields.type === 'TXT' ? fields.content : fields.type === 'MX' ? `${fields.priority} ${host}` : host
+      if (method === 'POST') zone.add(toRelative(zone, fields.name, ''), fields.type, data, fields.ttl)
+      else {
+        const record = zone.records.find((one) => String(one.id) === id)
+        if (!record) throw new Refusal(404, 'Record does not exist.', 81_044)
+        zone.check(record.name, record.type, data, record)
+        Object.assign(record, { data, ttl: fields.ttl })
+      }
+    }
+    zone.publish()
+    return ok({ id: id ?? '1' })
+  },
+}
+
+const HETZNER_TOKEN = 'h'.repeat(64)
+const hetzner: ProviderStub = {
+  name: 'hetzner',
+  credentials: { token: HETZNER_TOKEN },
+  minTtl: 60,
+  describe: ({ message, status }) =>
+    JSON.stringify({ error: { code: status === 401 ? 'unauthorized' : 'invalid_input', message } }),
+  answer(request, zones) {
+    const { method, path, query, body } = request
+    requireToken(request, 'Bearer', HETZNER_TOKEN)
+    const [, zoneName, isSets, name, type] =
+      /^\/zones\/([^/]+)(\/rrsets(?:\/([^/]+)\/([A-Z]+)\/actions\/set_records)?)?$/.exec(path) ?? []
+    const zone = findZone(zones, zoneName)
+    if (!isSets) return json({ zone: { id: 1, name: zone.name, mode: 'primary', ttl: 3600 } })
+    if (method === 'GET') {
+      const found = at(zone, zone.toFull(query.get('name') ?? ''))
+      const sets = [...Map.groupBy(found, (record) => record.type)].map(([type, records]) => ({
+        name: query.get('name'),
+        type,
+        ttl: records[0]?.ttl ?? null,
+        records: records.map(({ data: value, extra: comment = '' }) => ({ value, comment })),
+      }))
+      return json({ rrsets: paginate(sets, query, 50).items, meta: { pagination: { page: 1, next_page: null } } })
+    }
+    type Body = { name: string; type: string; ttl: number; records: { value: string; comment?: string }[] }
+    const fields = name
+      ? { ...readBody<Body>(body, ['records']), name, type: type ?? '' }
+      : readBody<Body>(body, ['name', 'type', 'records'], ['ttl', 'labels'])
+    const full = zone.toFull(fields.name)
+    const existing = at(zone, full).find((record) => record.type === fields.type)
+    if (!name && existing) throw new Refusal(409, 'RRSet already exists')
+    if (name && !existing) throw new Refusal(404, 'RRSet not found')
+    const ttl = existing?.ttl ?? requireTtl(fields.ttl, 60, 2_147_483_647)
+    replaceSet(
+      zone,
+      full,
+      fields.type,
+      ttl,
+      fields.records.map(({ value: data, comment }) => ({ data, ...(comment !== undefined && { extra: comment }) })),
+    )
+    return json({ action: { id: 1, status: 'running', error: null } }, 201)
+  },
+}
+
+const desec: ProviderStub = {
+  name: 'desec',
+  credentials: { token: TOKEN },
+  minTtl: 3600,
+  describe: ({ message, status }) =>
+    JSON.stringify(status === 400 ? [{ non_field_errors: [message] }] : { detail: message }),
+  answer(request, zones) {
+    const { method, path, query, body } = request
+    requireToken(request, 'Token')
+    if (path === '/domains/') {
+      const name = query.get('owns_qname') ?? ''
+      const owners = zones.filter((zone) => name === zone.name || name.endsWith(`.${zone.name}`))
+      const [owner] = owners.sort((a, b) => b.name.length - a.name.length)
+      return json(owner ? [{ name: owner.name, minimum_ttl: 3600, published: null }] : [])
+    }
+    const zone = findZone(zones, /^\/domains\/([^/]+)\/rrsets\/$/.exec(path)?.[1])
+    if (method === 'GET') {
+      const subname = query.get('subname')
+      const found = subname === null ? zone.records : at(zone, zone.toFull(subname))
+      const groups = Map.groupBy(found, (record) => `${record.name} ${record.type}`)
+      if (groups.size > 500) throw new Refusal(400, 'Pagination required.')
+      const sets = [...groups].map(([key, records]) => ({
+        domain: zone.name,
+        subname: toRelative(zone, key.split(' ')[0] ?? '', ''),
+        name: `${key.split(' ')[0]}.`,
+        type: records[0]?.type,
+        ttl: records[0]?.ttl,
+        records: records.map(({ data }) => data),
+      }))
+      return json(sets)
+    }
+    type Set = { subname: string; type: string; ttl: number; records: string[] }
+    const sets: Set[] = JSON.parse(body)
+    for (const part of sets) {
+      const set = readBody<Set>(JSON.stringify(part), ['type', 'ttl', 'records'], ['subname'])
+      requireTtl(set.ttl, 3600, 86_400)
+      replaceSet(
+        zone,
+        zone.toFull(set.subname),
+        set.type,
+        set.ttl,
+        set.records.map((data) => ({ data })),
+      )
+    }
+    return json(sets)
+  },
+}
+
+const ovh: ProviderStub = {
+  name: 'ovh',
+  credentials: { application_key: 'ak0123456789', application_secret: 'as'.repeat(16), consumer_key: 'ck'.repeat(16) },
+  minTtl: 60,
+  describe: ({ message, code }) => JSON.stringify({ class: 'Client::BadRequest', errorCode: code, message }),
+  answer(request, zones, now) {
+    const { method, path, headers, query, body } = request
+    const serverTime = Math.round(now / 1000) + 7200
+    if (path === '/auth/time') return json(serverTime)
+    const { application_key: key, application_secret: secret, consumer_key: consumer } = this.credentials
+    const time = headers['x-ovh-timestamp'] ?? ''
+    if (headers['x-ovh-application'] !== key) throw new Refusal(403, 'This application key is invalid', 'INVALID_KEY')
+    if (headers['x-ovh-consumer'] !== consumer)
+      throw new Refusal(403, 'This credential is not valid', 'INVALID_CREDENTIAL')
+    if (Math.abs(Number(time) - serverTime) > 30) throw new Refusal(400, 'Query out of time', 'QUERY_TIME_OUT')
+    const sum = createHash('sha1')
+      .update(`${secret}+${consumer}+${method}+${headers['x-url']}+${body}+${time}`)
+      .digest('hex')
+    if (headers['x-ovh-signature'] !== `$1$${sum}`) throw new Refusal(400, 'Invalid signature', 'INVALID_SIGNATURE')
+    const [, zoneName, action, id] = /^\/domain\/zone\/([^/]+)\/(status|refresh|record)(?:\/(\d+))?$/.exec(path) ?? []
+    const zone = findZone(zones, zoneName)
+    if (action === 'status') return json({ isDeployed: true, errors: [], warnings: [] })
+    if (action === 'refresh') {
+      zone.publish()
+      return json(null)
+    }
+
+    const toWire = (record: ZoneRecord) => ({
+      id: record.id,
+      zone: zone.name,
+      fieldType: record.type,
+      subDomain: toRelative(zone, record.name, ''),
+      target: record.data,
+      ttl: record.ttl === 3600 ? 0 : record.ttl,
+    })
+    const record = zone.records.find((one) => String(one.id) === id)
+    if (id !== undefined && !record) throw new Refusal(404, 'This object does not exist')
+    if (method === 'GET' && record) return json(toWire(record))
+    if (method === 'GET') {
+      // SQL LIKE.
+      const pattern = new RegExp(`^${(query.get('subDomain') ?? '').replaceAll('.', '\\.').replaceAll('_', '.')}$`)
+      return json(zone.records.filter(({ name }) => pattern.test(toRelative(zone, name, ''))).map((one) => one.id))
+    }
+    if (method === 'DELETE') {
+      zone.remove(Number(id))
+      return json(null)
+    }
+    type Body = { fieldType: string; subDomain: string; target: string; ttl: number }
+    if (record) {
+      const { target, ttl } = readBody<Body>(body, [], ['subDomain', 'target', 'ttl'])
+      zone.check(record.name, record.type, target, record)
+      Object.assign(record, { data: target, ttl: requireTtl(ttl, 60, 2_147_483_647) })
+      return json(null)
+    }
+    const fields = readBody<Body>(body, ['fieldType', 'target'], ['subDomain', 'ttl'])
+    return json(
+      toWire(zone.add(fields.subDomain, fields.fieldType, fields.target, requireTtl(fields.ttl, 60, 2_147_483_647))),
+    )
+  },
+}
+
+const gandi: ProviderStub = {
+  name: 'gandi',
+  credentials: { token: TOKEN },
+  minTtl: 300,
+  describe: ({ status, message }) =>
+    JSON.stringify({ object: 'HTTPError', cause: 'Bad Request', code: status, message }),
+  answer(request, zones) {
+    const { method, path, body } = request
+    requireToken(request)
+    const [, zoneName, name, type] = /^\/domains\/([^/]+)(?:\/records\/([^/]+)(?:\/([A-Z]+))?)?$/.exec(path) ?? []
+    const zone = findZone(zones, zoneName)
+    if (name === undefined) return json({ fqdn: zone.name, automatic_snapshots: true })
+    if (method === 'GET') {
+      const found = at(zone, zone.toFull(name))
+      return json(
+        [...Map.groupBy(found, (record) => record.type)].map(([rrset_type, records]) => ({
+          rrset_name: name,
+          rrset_type,
+          rrset_ttl: records[0]?.ttl,
+          rrset_values: records.map(({ data }) => data),
+        })),
+      )
+    }
+    if (method !== 'PUT' || !type) throw new Refusal(404, 'The resource could not be found.')
+    const set = readBody<{ rrset_values: string[]; rrset_ttl: number }>(body, ['rrset_values'], ['rrset_ttl'])
+    const ttl = requireTtl(set.rrset_ttl, 300, 2_592_000)
+    replaceSet(
+      zone,
+      zone.toFull(name),
+      type,
+      ttl,
+      set.rrset_values.map((data) => ({ data })),
+    )
+    return json({ message: 'DNS Record Created' }, 201)
+  },
+}
+
+const MAX_TXT_LENGTH = 512
+const digitalocean: ProviderStub = {
+  name: 'digitalocean',
+  credentials: { token: TOKEN },
+  minTtl: 30,
+  describe: ({ message, status }) =>
+    JSON.stringify({ id: status === 401 ? 'Unauthorized' : 'unprocessable_entity', message }),
+  answer(request, zones) {
+    const { method, path, query, body } = request
+    requireToken(request)
+    const [, zoneName, isRecords, id] = /^\/domains\/([^/]+)(\/records(?:\/(\d+))?)?$/.exec(path) ?? []
+    const zone = findZone(zones, zoneName)
+    if (!isRecords) return json({ domain: { name: zone.name, ttl: 1800 } })
+    const toWire = ({ id, name, type, data, ttl }: ZoneRecord) => {
+      const [priority, host = ''] = data.split(' ')
+      const text = type === 'MX' ? host : data
+      const shown = type === 'TXT' ? toServed(data, type) : /^(MX|CNAME)$/.test(type) ? text.slice(0, -1) : data
+      return {
+        id,
+        name: toRelative(zone, name, '@'),
+        type,
+        data: shown === zone.name ? '@' : shown,
+        ttl,
+        priority: type === 'MX' ? Number(priority) : null,
+      }
+    }
+    if (method === 'GET') {
+      const name = query.get('name')
+      const found = zone.records.filter((record) => name === null || record.name === name)
+      const { items, page, pages } = paginate(found, query, 200)
+      const next = page < pages ? { next: `https://api.digitalocean.com/v2${path}?page=${page + 1}` } : {}
+      return json({ domain_records: items.map(toWire), links: { pages: next }, meta: { total: found.length } })
+    }
+    if (method === 'DELETE') {
+      zone.remove(Number(id))
+      zone.publish()
+      return json(undefined, 204)
+    }
+    type Body = { type: string; name: string; data: string; ttl: number; priority?: number }
+    const required = method === 'POST' ? ['type', 'name', 'data', 'ttl'] : ['type', 'data']
+    const fields = readBody<Body>(body, required, ['priority', 'port', 'weight', 'flags', 'tag', 'ttl', 'name'])
+    if (fields.type === 'MX' && fields.priority === undefined) throw new Refusal(422, 'Priority is required.')
+    if (/^(MX|CNAME)$/.test(fields.type) && !fields.data.endsWith('.'))
+      throw new Refusal(422, 'Data needs to end with a dot (.)')
+    // It loses the backslash.
+    const text = fields.data.replaceAll('\\', '')
+    const strings = text.match(/.{1,255}/g)?.map((part) => `"${part.replaceAll('"', '\\"')}"`)
+    const quoted = strings?.join(' ') ?? ''
+    if (fields.type === 'TXT' && quoted.length > MAX_TXT_LENGTH) throw new Refusal(422, 'Data is too long.')
+    const data = fields.type === 'TXT' ? quoted : fields.type === 'MX' ? `${fields.priority} ${text}` : text
+    const record = zone.records.find((one) => String(one.id) === id)
+    if (method === 'POST') {
+      requireTtl(fields.ttl, 30, 2_147_483_647)
+      zone.add(fields.name, fields.type, data, fields.ttl)
+    } else {
+      if (!record) throw new Refusal(404, 'The resource you requested could not be found.')
+      zone.check(record.name, record.type, data, record)
+      record.data = data
+    }
+    zone.publish()
+    return json({ domain_record: { id: 1 } }, method === 'POST' ? 201 : 200)
+  },
+}
+
+const AWS = { access_key_id: 'AKIAEXAMPLE', secret_access_key: 'secret/example+key0123456789' }
+const escapeXml = (text: string): string =>
+  text
+    .replaceAll('&', '&amp;')
+    .replaceAll('"', '&quot;')
+    .replaceAll('<', '&lt;')
+    .replaceAll('>', '&gt;')
+    .replaceAll("'", '&#39;')
+const xml = (content: string) => ({ status: 200, body: `<?xml version="1.0" encoding="UTF-8"?>\n${content}` })
+const LISTS = ['Change', 'ResourceRecord']
+const readXml = (text: string) =>
+  new XMLParser({
+    parseTagValue: false,
+    ignoreAttributes: false,
+    htmlEntities: true,
+    isArray: (name) => LISTS.includes(name),
+  }).parse(text)
+
+const route53: ProviderStub = {
+  name: 'route53',
+  credentials: AWS,
+  minTtl: 0,
+  describe: ({ code, message }) =>
+    `<?xml version="1.0"?>\n<ErrorResponse xmlns="https://route53.amazonaws.com/doc/2013-04-01/"><Error><Type>Sender</Type><Code>${code}</Code><Message>${escapeXml(message)}</Message></Error><RequestId>1</RequestId></ErrorResponse>`,
+  answer(request, zones, now) {
+    const { method, path, query, body } = request
+    const problem = AwsV4.findProblem(request, AWS.access_key_id, AWS.secret_access_key, 'us-east-1', 'route53', now)
+    if (problem)
+      throw new Refusal(
+        403,
+        problem,
+        problem.includes('expired') ? 'InvalidSignatureException' : 'SignatureDoesNotMatch',
+      )
+    if (path === '/2013-04-01/hostedzonesbyname') {
+      const from = query.get('dnsname') ?? ''
+      const list = zones.flatMap((zone) => [
+        // A private zone of the same name, as of a VPC.
+        `<HostedZone><Id>/hostedzone/P${zone.name}</Id><Name>${zone.name}.</Name><Config><PrivateZone>true</PrivateZone></Config></HostedZone>`,
+        `<HostedZone><Id>/hostedzone/Z${zone.name}</Id><Name>${zone.name}.</Name><Config><PrivateZone>false</PrivateZone></Config></HostedZone>`,
+      ])
+      return xml(
+        `<ListHostedZonesByNameResponse><HostedZones>${list.join('')}</HostedZones><DNSName>${from}</DNSName><IsTruncated>false</IsTruncated></ListHostedZonesByNameResponse>`,
+      )
+    }
+    const zone = findZone(zones, /^\/2013-04-01\/hostedzone\/Z([^/]+)\/rrset\/?$/.exec(path)?.[1])
+    const sets = [...Map.groupBy(zone.records, ({ name, type }) => `${name} ${type}`)]
+    const format = (values: ZoneRecord[]) => {
+      const [first] = values
+      const records = values.map(({ data }) => `<ResourceRecord><Value>${escapeXml(data)}</Value></ResourceRecord>`)
+      const rest =
+        first?.extra === 'alias'
+          ? '<AliasTarget><DNSName>x.</DNSName></AliasTarget>'
+          : `<TTL>${first?.ttl}</TTL><ResourceRecords>${records.join('')}</ResourceRecords>`
+      return `<ResourceRecordSet><Name>${first?.name}.</Name><Type>${first?.type}</Type>${rest}</ResourceRecordSet>`
+    }
+    if (method === 'GET') {
+      // In the order of names, from the one that is asked for; others follow it.
+      const reverse = (name = '') => name.replace(/\.$/, '').split('.').reverse().join('.')
+      const from = reverse(query.get('name') ?? '')
+      const found = sets
+        .filter(([, [first]]) => reverse(first?.name) >= from)
+        .sort(([a], [b]) => (reverse(a.split(' ')[0]) < reverse(b.split(' ')[0]) ? -1 : 1))
+      const shown = found.slice(0, Math.min(300, Number(query.get('maxitems') ?? 300)))
+      return xml(
+        `<ListResourceRecordSetsResponse><ResourceRecordSets>${shown.map(([, values]) => format(values)).join('')}</ResourceRecordSets><IsTruncated>${shown.length < found.length}</IsTruncated><MaxItems>300</MaxItems></ListResourceRecordSetsResponse>`,
+      )
+    }
+    const root = readXml(body)['ChangeResourceRecordSetsRequest']
+    if (root?.['@_xmlns'] !== 'https://route53.amazonaws.com/doc/2013-04-01/')
+      throw new Refusal(400, 'Invalid XML', 'MalformedInput')
+    const before = [...zone.records]
+    try {
+      for (const { Action: action, ResourceRecordSet: set } of root.ChangeBatch.Changes.Change)
+        applyChange(zone, action, set)
+    } catch (error) {
+      zone.records = before
+      throw error
+    }
+    zone.publish()
+    return xml(
+      '<ChangeResourceRecordSetsResponse><ChangeInfo><Id>/change/C1</Id><Status>PENDING</Status></ChangeInfo></ChangeResourceRecordSetsResponse>',
+    )
+  },
+}
+
+interface AwsSet {
+  readonly Name: string
+  readonly Type: string
+  readonly TTL: string
+  readonly ResourceRecords: { readonly ResourceRecord: readonly { readonly Value: string }[] }
+}
+
+function applyChange(zone: StubZone, action: string, { Name, Type: type, TTL, ResourceRecords }: AwsSet): void {
+  const name = Name.replace(/\.$/, '')
+  const values = ResourceRecords.ResourceRecord.map(({ Value }) => Value)
+  const existing = at(zone, name).filter((record) => record.type === type)
+  const invalid = (how: string, why: string) =>
+    new Refusal(
+      400,
+      `[Tried to ${how} resource record set [name='${Name}', type='${type}'] ${why}]`,
+      'InvalidChangeBatch',
+    )
+  if (!/^\d+$/.test(TTL)) throw new Refusal(400, 'Missing field TTL', 'InvalidInput')
+  if (action === 'DELETE') {
+    if (existing.length === 0) throw invalid('delete', 'but it was not found')
+    const isSame =
+      existing
+        .map(({ data }) => data)
+        .sort()
+        .join() === [...values].sort().join() && existing[0]?.ttl === Number(TTL)
+    if (!isSame) throw invalid('delete', 'but the values provided do not match the current values')
+    zone.records = zone.records.filter((record) => !existing.includes(record))
+    return
+  }
+  if (action === 'CREATE' && existing.length > 0) throw invalid('create', 'but it already exists')
+  zone.records = zone.records.filter((record) => !existing.includes(record))
+  for (const data of values) zone.add(toRelative(zone, name, ''), type, data, Number(TTL))
+}
+
+export const STUBS: readonly ProviderStub[] = [cloudflare, hetzner, desec, ovh, gandi, digitalocean, route53]
