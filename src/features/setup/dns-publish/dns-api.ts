@@ -40,6 +40,8 @@ export interface DnsApi {
   read(zone: string, names: readonly string[]): Promise<RecordSet[]>
   /** Throws `DnsApiError` `changed` when the set is no longer `before`, where the provider lets us know. */
   write(zone: string, change: RecordChange): Promise<void>
+  /** Publishes what was written, where that is a step of its own; also what an interrupted run wrote. */
+  publish?(zone: string): Promise<void>
 }
 
 /** `rejected`: the provider refuses the record, and says why. `unavailable`: no answer, or none that makes sense. */

@@ -216,6 +216,7 @@ class Publishing {
       if (!isWritten(record)) done.push({ ...record, state: 'unchanged', error: null })
       else done.push({ ...record, state: failure === undefined ? 'published' : 'failed', error: failure ?? null })
     }
+    await this.#api.publish?.(zone)
     return done.some(({ state }) => state === 'published') ? this.#readBack(zone, names, done) : done
   }
 

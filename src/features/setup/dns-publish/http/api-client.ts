@@ -44,6 +44,7 @@ const STATUS_PROBLEMS: readonly [DnsApiProblem, readonly number[]][] = [
 export class ApiClient {
   readonly #deps: DnsApiDeps
   readonly #options: ApiOptions
+  #refusal: ApiReply | undefined
 
   constructor(deps: DnsApiDeps, options: ApiOptions) {
     this.#deps = deps
@@ -78,18 +79,18 @@ export class ApiClient {
     return reply.data as T
   }
 
-  /** The longest name at or above the domain that is not a 404; a 403 may be about this zone only. */
-  async findLongestZone(domain: string, ask: (name: string) => Promise<ApiReply>): Promise<string> {
-    let refusal: ApiReply | undefined
-    for (let name = domain; name.includes('.'); name = name.slice(name.indexOf('.') + 1)) {
-      const reply = await ask(name)
-      if (reply.status < 400) return name
-      if (reply.status === 403) refusal ??= reply
-      else if (reply.status !== 404) throw this.toError(reply)
-    }
-    if (refusal) throw this.toError(refusal)
+  /** Whether there is such a zone. A 403 may be about this one only; `noZone` tells of it. */
+  async exists(path: string): Promise<boolean> {
+    const reply = await this.send('GET', path)
+    if (reply.status === 403) this.#refusal ??= reply
+    else if (reply.status >= 400 && reply.status !== 404) throw this.toError(reply)
+    return reply.status < 400
+  }
+
+  noZone(domain: string): DnsApiError {
     const advice = 'Check that the zone is in this account, and that the credentials cover it.'
-    throw new DnsApiError('no_zone', `${this.#options.title} has no zone of ${domain} for these credentials. ${advice}`)
+    const message = `${this.#options.title} has no zone of ${domain} for these credentials. ${advice}`
+    return this.#refusal ? this.toError(this.#refusal) : new DnsApiError('no_zone', message)
   }
 
   toError({ status, data, retryAfter }: ApiReply): DnsApiError {

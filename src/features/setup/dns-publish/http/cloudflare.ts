@@ -1,6 +1,6 @@
 /** @module Cloudflare's API v4: single records. A changed record keeps its TTL, comment and tags. */
 import { formatValue, parseName, parseTxt } from './record-text.ts'
-import { bearer, type Connect, changeRecords, listPages, remember } from './zone-api.ts'
+import { bearer, type Connect, changeRecords, listPages } from './zone-api.ts'
 
 type Zones = { result: { id: string; name: string }[] }
 type ZoneRecord = { id: string; name: string; type: string; content?: string; ttl: number; priority?: number }
@@ -12,18 +12,16 @@ const MAX_TTL_SECONDS = 86_400
 
 export const connectCloudflare: Connect = (open, credentials) => {
   const api = open(bearer(credentials))
-  const findPath = remember(async (zone) => {
-    const { result } = await api.call<Zones>('GET', `/zones?name=${zone}`)
-    const found = result.find(({ name }) => name.toLowerCase() === zone)
-    return found && `/zones/${found.id}/dns_records`
-  })
   const parse = ({ type, content = '', priority = 0 }: ZoneRecord) =>
     type === 'TXT' ? parseTxt(content) : type === 'MX' ? `${priority} ${parseName(content)}` : parseName(content)
   return {
-    findZone: (domain) =>
-      api.findLongestZone(domain, async (zone) => ({ status: (await findPath(zone)) ? 200 : 404, data: null })),
-    async list(zone, name) {
-      const path = await findPath(zone)
+    api,
+    async findPath(zone) {
+      const { result } = await api.call<Zones>('GET', `/zones?name=${zone}`)
+      const found = result.find(({ name }) => name.toLowerCase() === zone)
+      return found && `/zones/${found.id}/dns_records`
+    },
+    async list(path, _zone, name) {
       const records = await listPages(async (page) => {
         const query = `name.exact=${name}&page=${page}&per_page=100`
         const { result, result_info: info } = await api.call<Page>('GET', `${path}?${query}`)
@@ -37,8 +35,7 @@ export const connectCloudflare: Connect = (open, credentials) => {
         })
     },
     async apply(set) {
-      const { zone, name, type } = set
-      const path = `${await findPath(zone)}`
+      const { path, name, type } = set
       const toBody = (value: string, ttl: number) => {
         const [priority, host] = value.split(' ')
         if (type === 'MX') return { type, name, ttl, content: host, priority: Number(priority) }

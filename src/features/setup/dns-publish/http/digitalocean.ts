@@ -1,7 +1,7 @@
 /** @module DigitalOcean's API v2: single records, with relative names, and TXT data without quotes. */
 import { DnsApiError } from '../dns-api.ts'
 import { parseName, toRelativeName } from './record-text.ts'
-import { bearer, type Connect, changeRecords, listPages } from './zone-api.ts'
+import { bearer, type Connect, changeRecords, ifExists, listPages } from './zone-api.ts'
 
 type ZoneRecord = { id: number; name: string; type: string; data: string; ttl: number; priority: number | null }
 type Page = { domain_records: ZoneRecord[]; links?: { pages?: { next?: string } } }
@@ -9,11 +9,12 @@ type Page = { domain_records: ZoneRecord[]; links?: { pages?: { next?: string } 
 export const connectDigitalocean: Connect = (open, credentials) => {
   const api = open(bearer(credentials))
   return {
-    findZone: (domain) => api.findLongestZone(domain, (zone) => api.send('GET', `/domains/${zone}`)),
-    async list(zone, name) {
+    api,
+    findPath: (zone) => ifExists(api, `/domains/${zone}`, '/records'),
+    async list(path, zone, name) {
       const records = await listPages(async (page) => {
         const query = `name=${name}&page=${page}&per_page=200`
-        const { domain_records, links } = await api.call<Page>('GET', `/domains/${zone}/records?${query}`)
+        const { domain_records, links } = await api.call<Page>('GET', `${path}?${query}`)
         return [domain_records, links?.pages?.next !== undefined]
       })
       return records
@@ -24,7 +25,7 @@ export const connectDigitalocean: Connect = (open, credentials) => {
         })
     },
     async apply(set) {
-      const { zone, name, type, ttl } = set
+      const { path, zone, name, type, ttl } = set
       if (type === 'TXT' && set.added.some((value) => value.includes('\\')))
         throw new DnsApiError('rejected', `DigitalOcean stores the backslash in the TXT record of ${name} wrongly.`)
       const toBody = (value: string) => {
@@ -32,7 +33,6 @@ export const connectDigitalocean: Connect = (open, credentials) => {
         if (type === 'MX') return { type, data: `${host}.`, priority: Number(priority) }
         return { type, data: type === 'TXT' ? value : `${value}.` }
       }
-      const path = `/domains/${zone}/records`
       await changeRecords(
         set,
         ({ id }, value) => api.call('PATCH', `${path}/${id}`, toBody(value)),

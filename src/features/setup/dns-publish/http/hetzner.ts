@@ -1,7 +1,7 @@
 /** @module The DNS of Hetzner's Cloud API v1: whole sets, changed by actions. */
 import { DnsApiError } from '../dns-api.ts'
 import { toRelativeName } from './record-text.ts'
-import { bearer, type Connect, toRecords } from './zone-api.ts'
+import { bearer, type Connect, ifExists, toRecords } from './zone-api.ts'
 
 type Rrset = { name: string; type: string; ttl: number | null; records: { value: string; comment?: string }[] }
 type Changed = { action: { status: string } }
@@ -17,11 +17,12 @@ export const connectHetzner: Connect = (open, credentials) => {
     )
   const api = open(bearer(credentials))
   return {
-    findZone: (domain) => api.findLongestZone(domain, (zone) => api.send('GET', `/zones/${zone}`)),
-    async list(zone, name) {
+    api,
+    findPath: (zone) => ifExists(api, `/zones/${zone}`, '/rrsets'),
+    async list(path, zone, name) {
       // One name has fewer types than a page has sets.
-      const path = `/zones/${zone}/rrsets?name=${toRelativeName(name, zone)}&per_page=50`
-      const { rrsets } = await api.call<{ rrsets: Rrset[] }>('GET', path)
+      const query = `name=${toRelativeName(name, zone)}&per_page=50`
+      const { rrsets } = await api.call<{ rrsets: Rrset[] }>('GET', `${path}?${query}`)
       return rrsets
         .filter((set) => set.name === toRelativeName(name, zone))
         .flatMap(({ type, ttl, records }) => {
@@ -30,10 +31,10 @@ export const connectHetzner: Connect = (open, credentials) => {
           return stored.map((record, i) => ({ ...record, note: records[i]?.comment }))
         })
     },
-    async apply({ zone, name: fullName, type, ttl, current, raws }) {
+    async apply({ path, zone, name: fullName, type, ttl, current, raws }) {
       const comments = new Map(current.map(({ raw, note }) => [raw, note]))
       const records = raws.map((value) => ({ value, ...(comments.get(value) && { comment: comments.get(value) }) }))
-      const [path, name] = [`/zones/${zone}/rrsets`, toRelativeName(fullName, zone)]
+      const name = toRelativeName(fullName, zone)
       const { action } = await (current.length === 0
         ? api.call<Changed>('POST', path, { name, type, ttl, records })
         : api.call<Changed>('POST', `${path}/${name}/${type}/actions/set_records`, { records }))

@@ -28,10 +28,11 @@ export const connectOvh: Connect = (open, credentials, { clock }) => {
     },
   })
   return {
+    api,
     // The status is below the path that the consumer key must allow, unlike the zone itself.
-    findZone: (domain) => api.findLongestZone(domain, (zone) => api.send('GET', `/domain/zone/${zone}/status`)),
-    async list(zone, name) {
-      const [path, subDomain] = [`/domain/zone/${zone}/record`, toRelativeName(name, zone, '')]
+    findPath: async (zone) => ((await api.exists(`/domain/zone/${zone}/status`)) ? `/domain/zone/${zone}` : undefined),
+    async list(zonePath, zone, name) {
+      const [path, subDomain] = [`${zonePath}/record`, toRelativeName(name, zone, '')]
       const ids = await api.call<number[]>('GET', `${path}?subDomain=${subDomain}`)
       if (ids.length > MAX_RECORDS_PER_NAME)
         throw new DnsApiError('unavailable', `OVHcloud has more records of ${name} than can be read.`)
@@ -46,8 +47,8 @@ export const connectOvh: Connect = (open, credentials, { clock }) => {
         })
     },
     async apply(set) {
-      const { zone, type, ttl } = set
-      const [path, subDomain] = [`/domain/zone/${zone}/record`, toRelativeName(set.name, zone, '')]
+      const { type, ttl } = set
+      const [path, subDomain] = [`${set.path}/record`, toRelativeName(set.name, set.zone, '')]
       await changeRecords(
         set,
         // A record keeps its type. These two of their own want no quotes.
@@ -58,7 +59,7 @@ export const connectOvh: Connect = (open, credentials, { clock }) => {
         (value) => api.call('POST', path, { fieldType: type, subDomain, target: formatValue(type, value), ttl }),
         ({ id }) => api.call('DELETE', `${path}/${id}`),
       )
-      await api.call('POST', `/domain/zone/${zone}/refresh`)
     },
+    publish: (path) => api.call('POST', `${path}/refresh`),
   }
 }

@@ -8,13 +8,14 @@ import { isoTime } from '#platform/http/envelope.ts'
 import { DnsApiError } from '../dns-api.ts'
 import type { ApiRequest } from './api-client.ts'
 import { parseName, parseValue } from './record-text.ts'
-import { type Connect, remember } from './zone-api.ts'
+import type { Connect, StoredRecord } from './zone-api.ts'
 
 type Zone = { Id: string; Name: string; Config?: { PrivateZone?: string } }
 type Zones = { ListHostedZonesByNameResponse: { HostedZones: { HostedZone?: Zone[] } } }
 type Values = { ResourceRecord: { Value: string }[] }
 type RecordSet = { Name: string; Type: string; SetIdentifier?: string; TTL?: string; ResourceRecords?: Values }
-type Sets = { ListResourceRecordSetsResponse: { ResourceRecordSets: { ResourceRecordSet?: RecordSet[] } } }
+type Page = { ResourceRecordSets: { ResourceRecordSet?: RecordSet[] }; IsTruncated: string }
+type Sets = { ListResourceRecordSetsResponse: Page }
 
 const API = '/2013-04-01'
 const SPECIAL = 'an alias or routing policy'
@@ -46,6 +47,12 @@ export function signAws({ method, url, body }: ApiRequest, id: string, secret: s
   return { 'x-amz-date': time, authorization: `AWS4-HMAC-SHA256 ${credential}, Signature=${signature}` }
 }
 
+function toRecords({ Type: type, TTL, SetIdentifier: policy, ResourceRecords: records }: RecordSet): StoredRecord[] {
+  if (!records || policy !== undefined) return [{ type, raw: '', value: SPECIAL, ttl: 0 }]
+  const toRecord = (raw: string) => ({ type, raw, value: parseValue(type, raw, undefined, 8), ttl: Number(TTL) })
+  return records.ResourceRecord.map(({ Value }) => toRecord(Value))
+}
+
 export const connectRoute53: Connect = (
   open,
   { access_key_id: id = '', secret_access_key: secret = '' },
@@ -53,32 +60,32 @@ export const connectRoute53: Connect = (
 ) => {
   const authenticate = (request: ApiRequest) => signAws(request, id, secret, 'us-east-1/route53', clock.now())
   const api = open({ authenticate, parse })
-  const findPath = remember(async (zone) => {
-    const reply = await api.call<Zones>('GET', `${API}/hostedzonesbyname?dnsname=${zone}.&maxitems=100`)
-    const { HostedZone: zones = [] } = reply.ListHostedZonesByNameResponse.HostedZones
-    const [one, other] = zones.filter((found) => parseName(found.Name) === zone && found.Config?.PrivateZone !== 'true')
-    if (!other) return one && `${API}/hostedzone/${one.Id.replace('/hostedzone/', '')}/rrset`
-    const advice = 'Delete those whose name servers are not those of the domain.'
-    throw new DnsApiError('rejected', `Amazon Route 53 has several public hosted zones named ${zone}. ${advice}`)
-  })
+  const readSets = async (path: string) => {
+    const { ListResourceRecordSetsResponse: page } = await api.call<Sets>('GET', path)
+    return { sets: page.ResourceRecordSets.ResourceRecordSet ?? [], isTruncated: page.IsTruncated === 'true' }
+  }
   return {
-    findZone: (domain) =>
-      api.findLongestZone(domain, async (zone) => ({ status: (await findPath(zone)) ? 200 : 404, data: null })),
-    async list(zone, name) {
-      // The page begins with this name, and has room for its types and weighted sets.
-      const reply = await api.call<Sets>('GET', `${await findPath(zone)}?maxitems=300&name=${name}.`)
-      const { ResourceRecordSet: sets = [] } = reply.ListResourceRecordSetsResponse.ResourceRecordSets
-      return sets
-        .filter((set) => parseName(set.Name) === name)
-        .flatMap(({ Type: type, TTL, SetIdentifier: policy, ResourceRecords: records }) =>
-          records && policy === undefined
-            ? records.ResourceRecord.map(({ Value: raw }) => {
-                return { type, raw, value: parseValue(type, raw, undefined, 8), ttl: Number(TTL) }
-              })
-            : [{ type, raw: '', value: SPECIAL, ttl: 0 }],
-        )
+    api,
+    async findPath(zone) {
+      const reply = await api.call<Zones>('GET', `${API}/hostedzonesbyname?dnsname=${zone}.&maxitems=100`)
+      const { HostedZone: zones = [] } = reply.ListHostedZonesByNameResponse.HostedZones
+      const isPublic = ({ Name, Config }: Zone) => parseName(Name) === zone && Config?.PrivateZone !== 'true'
+      const [one, other] = zones.filter(isPublic)
+      if (!other) return one && `${API}/hostedzone/${one.Id.replace('/hostedzone/', '')}/rrset`
+      const advice = 'Delete those whose name servers are not those of the domain.'
+      throw new DnsApiError('rejected', `Amazon Route 53 has several public hosted zones named ${zone}. ${advice}`)
     },
-    async apply({ zone, name, type, ttl, current, raws }) {
+    async listAll(path) {
+      const { sets, isTruncated } = await readSets(`${path}?maxitems=300`)
+      const byName = Map.groupBy(sets, ({ Name }) => parseName(Name))
+      return isTruncated ? undefined : new Map([...byName].map(([name, found]) => [name, found.flatMap(toRecords)]))
+    },
+    async list(path, _zone, name) {
+      // The page begins with this name, and has room for its types and weighted sets.
+      const { sets } = await readSets(`${path}?maxitems=300&name=${name}.`)
+      return sets.filter(({ Name }) => parseName(Name) === name).flatMap(toRecords)
+    },
+    async apply({ path, name, type, ttl, current, raws }) {
       if (current.some(({ value }) => value === SPECIAL))
         throw new DnsApiError('rejected', `The ${type} record of ${name} is ${SPECIAL} there. Change it by hand.`)
       const before = current.map(({ raw }) => raw)
@@ -86,7 +93,7 @@ export const connectRoute53: Connect = (
       const changes = `<ChangeBatch><Changes>${deletion}${formatChange('CREATE', name, type, ttl, raws)}</Changes></ChangeBatch>`
       const root = 'ChangeResourceRecordSetsRequest'
       const body = `<${root} xmlns="https://route53.amazonaws.com/doc/2013-04-01/">${changes}</${root}>`
-      await api.call('POST', `${await findPath(zone)}/`, body)
+      await api.call('POST', `${path}/`, body)
     },
   }
 }

@@ -21,6 +21,8 @@ export interface StoredRecord {
 }
 
 export interface SetChange {
+  /** As `findPath` returned it. */
+  readonly path: string
   readonly zone: string
   readonly name: string
   readonly type: PublishedType
@@ -34,14 +36,21 @@ export interface SetChange {
 }
 
 export interface ZoneBackend {
-  findZone(domain: string): Promise<string>
+  readonly api: ApiClient
+  /** Where the API has the records of the zone of this name; undefined: nowhere. */
+  findPath(zone: string): Promise<string | undefined>
   /** The records of all types at a name. */
-  list(zone: string, name: string): Promise<readonly StoredRecord[]>
+  list(path: string, zone: string, name: string): Promise<readonly StoredRecord[]>
   /** All records of the zone by name, where one request reads them; undefined: there are too many. */
-  listAll?(zone: string): Promise<ReadonlyMap<string, readonly StoredRecord[]> | undefined>
-  /** Also called when nothing changes. */
+  listAll?(path: string, zone: string): Promise<ReadonlyMap<string, readonly StoredRecord[]> | undefined>
   apply(change: SetChange): Promise<unknown>
+  /** As `DnsApi` has it. */
+  publish?(path: string): Promise<unknown>
 }
+
+/** Returns the path of a zone, if it exists. */
+export const ifExists = async (api: ApiClient, path: string, records: string): Promise<string | undefined> =>
+  (await api.exists(path)) ? `${path}${records}` : undefined
 
 export type Credentials = Readonly<Record<string, string>>
 type Open = (options: Pick<ApiOptions, 'authenticate' | 'parse'>) => ApiClient
@@ -58,18 +67,36 @@ export function createDnsApi(backend: ZoneBackend, title: string, minTtl: number
       if (!(error instanceof TypeError)) throw error
       throw new DnsApiError('unavailable', `${title} gave a response of an unknown form. Try again later.`)
     })
+  const paths = new Map<string, string>()
+  const findPath = async (zone: string) => {
+    const path = paths.get(zone) ?? (await backend.findPath(zone))
+    if (path !== undefined) paths.set(zone, path)
+    return path
+  }
+  const getPath = async (zone: string) => {
+    const path = await findPath(zone)
+    if (path === undefined) throw backend.api.noZone(zone)
+    return path
+  }
+  const findZone = async (domain: string) => {
+    for (let name = domain; name.includes('.'); name = name.slice(name.indexOf('.') + 1))
+      if ((await findPath(name)) !== undefined) return name
+    throw backend.api.noZone(domain)
+  }
   const read = async (zone: string, names: readonly string[]) => {
     const sets: RecordSet[] = []
-    const all = await backend.listAll?.(zone)
+    const path = await getPath(zone)
+    const all = await backend.listAll?.(path, zone)
     for (const name of names) {
-      const found = all ? (all.get(name) ?? []) : await backend.list(zone, name)
+      const found = all ? (all.get(name) ?? []) : await backend.list(path, zone, name)
       for (const [type, records] of Map.groupBy(found, (record) => record.type))
         sets.push({ name, type, ttlSeconds: records[0]?.ttl ?? 0, values: records.map(({ value }) => value) })
     }
     return sets
   }
   const write: DnsApi['write'] = async (zone, { name, type, before, after, ttlSeconds }) => {
-    const current = (await backend.list(zone, name)).filter((record) => record.type === type)
+    const path = await getPath(zone)
+    const current = (await backend.list(path, zone, name)).filter((record) => record.type === type)
     const values = current.map(({ value }) => value)
     if (values.toSorted().join('\n') !== before.toSorted().join('\n'))
       throw new DnsApiError('changed', `The ${type} records of ${name} changed since they were read. Try again.`)
@@ -80,22 +107,13 @@ export function createDnsApi(backend: ZoneBackend, title: string, minTtl: number
       throw new DnsApiError('rejected', `The ${type} record of ${name} has special characters. Change it by hand.`)
     const ttl = Math.max(current[0]?.ttl ?? ttlSeconds, minTtl)
     const raws = [...kept.map(({ raw }) => raw), ...added.map((value) => formatValue(type, value))]
-    await backend.apply({ zone, name, type, ttl, current, removed, added, raws })
+    await backend.apply({ path, zone, name, type, ttl, current, removed, added, raws })
   }
   return {
-    findZone: (domain) => unlessSenseless(backend.findZone(domain)),
+    findZone: (domain) => unlessSenseless(findZone(domain)),
     read: (zone, names) => unlessSenseless(read(zone, names)),
     write: (zone, change) => unlessSenseless(write(zone, change)),
-  }
-}
-
-/** Looks a fact about a zone up once. */
-export function remember<T>(find: (zone: string) => Promise<T | undefined>): (zone: string) => Promise<T | undefined> {
-  const known = new Map<string, T>()
-  return async (zone) => {
-    const fact = known.get(zone) ?? (await find(zone))
-    if (fact !== undefined) known.set(zone, fact)
-    return fact
+    publish: async (zone) => void (await backend.publish?.(await getPath(zone))),
   }
 }
 

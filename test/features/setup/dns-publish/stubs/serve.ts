@@ -11,6 +11,8 @@ export interface ServedStub extends AsyncDisposable {
   /** The first is `example.com`. */
   readonly zones: readonly [StubZone, ...StubZone[]]
   readonly requests: readonly ReceivedRequest[]
+  /** The certificate authority of the stub. */
+  readonly caFile: string
   fault: Fault | undefined
 }
 
@@ -24,6 +26,7 @@ export async function serveStub(stub: ProviderStub, ca: CertificateAuthority, no
     credentials: { ...stub.credentials, api_url: receiver.url('localhost', '') },
     zones,
     requests: receiver.requests,
+    caFile: receiver.caFile,
     fault: undefined as Fault | undefined,
     [Symbol.asyncDispose]: () => receiver.close(),
   }

@@ -33,6 +33,7 @@ export class StubZone {
   dns: string[] = []
   /** The provider says yes and publishes nothing. */
   isSilent = false
+  onPublish: (dns: readonly string[]) => void = () => {}
   #nextId = 1000
 
   constructor(name: string) {
@@ -69,6 +70,7 @@ export class StubZone {
 
   publish(): void {
     if (!this.isSilent) this.dns = this.served()
+    this.onPublish(this.dns)
   }
 
   /** The whole zone as DNS serves it, sorted. */
