@@ -176,6 +176,12 @@ const sendingSettings = {
     'auto',
     'Whether mail in delivery mode direct obeys the TLSA records of mail hosts (DANE, RFC 7672). auto: if all DNS servers are on this machine and validate DNSSEC; on: also with DNS servers elsewhere, over a network that nobody can tamper with.',
   ),
+  domainConnect: checked(
+    '',
+    'two names such as example.com/mail, or nothing',
+    'Provider id and service id of your Domain Connect template (contrib/domain-connect), which DNS providers must have; empty: no links.',
+    (value) => /^(?:[\w.-]{1,100}\/[\w.-]{1,100})?$/.test(value),
+  ),
   dkimRotateDays: integer(
     0,
     0,

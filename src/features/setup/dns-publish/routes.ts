@@ -10,6 +10,7 @@ import { toWire } from '#platform/http/wire.ts'
 import { getDomain } from '../domains/domains.ts'
 import { findDnsProvider, findZone } from '../domains/published-dns.ts'
 import { findPublication, forgetCredentials } from './credentials.ts'
+import { findDomainConnectUrl } from './domain-connect.ts'
 import { PROVIDERS } from './providers.ts'
 import { publishDomain } from './publish.ts'
 
@@ -126,13 +127,13 @@ export const dnsPublishRoutes = (app: App, providers = PROVIDERS) =>
       async ({ actor, params }) => {
         const domain = getDomain(app.db, actor.accountId, params.id)
         const known = findPublication(app.db, domain)
-        const { nameServers } = await findZone(app.resolver, domain.domain)
+        const { name: zone, nameServers } = await findZone(app.resolver, domain.domain)
         const title = findDnsProvider(nameServers)?.name
         return dataBody(
           toWire(State, known ?? UNPUBLISHED, {
             provider: known?.fields ? known.provider : null,
             suggested_provider: providers.find((one) => one.title === title)?.name ?? null,
-            domain_connect_url: null,
+            domain_connect_url: await findDomainConnectUrl(app, domain, zone),
             providers: providers.map((entry) => {
               const fields = entry.fields.map((field) => toWire(Field, field, { hint: field.hint ?? null }))
               return toWire(Provider, entry, { fields })
