@@ -100,7 +100,7 @@ export class ApiClient {
       WORDED_PROBLEMS.find(([words]) => words.test(text))?.[1] ??
       STATUS_PROBLEMS.find(([, statuses]) => statuses.includes(status))?.[0] ??
       'rejected'
-    const words = /"(?:message|Message|detail)":"([^"]{1,300})/.exec(text)?.[1] ?? text
+    const words = /"(?:message|Message|detail)":"([^"]+)/.exec(text)?.[1] ?? text
     const safe = secrets.reduce((left, secret) => left.replaceAll(secret, '…'), words.replace(/[^\x20-\x7e]+/g, ' '))
     const said = safe.slice(0, MAX_QUOTED_LENGTH)
     if (problem === 'rate_limited') {

@@ -10,7 +10,7 @@ type Page = { result: ZoneRecord[]; result_info?: { total_pages?: number } }
 const AUTOMATIC_TTL = 1
 const MAX_TTL_SECONDS = 86_400
 
-export const connectCloudflare: Connect = (open, credentials) => {
+export const cloudflare: Connect = (open, credentials) => {
   const api = open(bearer(credentials))
   const parse = ({ type, content = '', priority = 0 }: ZoneRecord) =>
     type === 'TXT' ? parseTxt(content) : type === 'MX' ? `${priority} ${parseName(content)}` : parseName(content)
@@ -34,21 +34,16 @@ export const connectCloudflare: Connect = (open, credentials) => {
           return { id, type, raw, value: parse(record), ttl: ttl === AUTOMATIC_TTL ? 300 : ttl, note: String(ttl) }
         })
     },
-    async apply(set) {
+    apply(set) {
       const { path, name, type } = set
-      const toBody = (value: string, ttl: number) => {
+      return changeRecords(api, path, set, 'PATCH', (value, record) => {
+        const fixed = { type, name, ttl: record ? Number(record.note) : Math.min(set.ttl, MAX_TTL_SECONDS) }
         const [priority, host] = value.split(' ')
-        if (type === 'MX') return { type, name, ttl, content: host, priority: Number(priority) }
-        if (type === 'TXT') return { type, name, ttl, content: formatValue(type, value) }
+        if (type === 'MX') return { ...fixed, content: host, priority: Number(priority) }
+        if (type === 'TXT') return { ...fixed, content: formatValue(type, value) }
         // For a proxied one, Cloudflare answers with its own addresses.
-        return { type, name, ttl, content: value, proxied: false }
-      }
-      await changeRecords(
-        set,
-        ({ id, note }, value) => api.call('PATCH', `${path}/${id}`, toBody(value, Number(note))),
-        (value) => api.call('POST', path, toBody(value, Math.min(set.ttl, MAX_TTL_SECONDS))),
-        ({ id }) => api.call('DELETE', `${path}/${id}`),
-      )
+        return { ...fixed, content: value, proxied: false }
+      })
     },
   }
 }

@@ -4,7 +4,7 @@ import { type Connect, toRecords } from './zone-api.ts'
 
 type Rrset = { name: string; type: string; ttl: number; records: string[] }
 
-export const connectDesec: Connect = (open, { token }) => {
+export const desec: Connect = (open, { token }) => {
   const api = open({ authenticate: () => ({ authorization: `Token ${token}` }) })
   const read = (zone: string, sets: readonly Rrset[]) =>
     sets.flatMap(({ type, ttl, records }) => toRecords(zone, type, ttl, records))

@@ -6,7 +6,7 @@ import { bearer, type Connect, changeRecords, ifExists, listPages } from './zone
 type ZoneRecord = { id: number; name: string; type: string; data: string; ttl: number; priority: number | null }
 type Page = { domain_records: ZoneRecord[]; links?: { pages?: { next?: string } } }
 
-export const connectDigitalocean: Connect = (open, credentials) => {
+export const digitalocean: Connect = (open, credentials) => {
   const api = open(bearer(credentials))
   return {
     api,
@@ -28,17 +28,12 @@ export const connectDigitalocean: Connect = (open, credentials) => {
       const { path, zone, name, type, ttl } = set
       if (type === 'TXT' && set.added.some((value) => value.includes('\\')))
         throw new DnsApiError('rejected', `DigitalOcean stores the backslash in the TXT record of ${name} wrongly.`)
-      const toBody = (value: string) => {
+      await changeRecords(api, path, set, 'PATCH', (value, record) => {
+        const fixed = { type, name: toRelativeName(name, zone), ttl: record?.ttl ?? ttl }
         const [priority, host] = value.split(' ')
-        if (type === 'MX') return { type, data: `${host}.`, priority: Number(priority) }
-        return { type, data: type === 'TXT' ? value : `${value}.` }
-      }
-      await changeRecords(
-        set,
-        ({ id }, value) => api.call('PATCH', `${path}/${id}`, toBody(value)),
-        (value) => api.call('POST', path, { ...toBody(value), name: toRelativeName(name, zone), ttl }),
-        ({ id }) => api.call('DELETE', `${path}/${id}`),
-      )
+        if (type === 'MX') return { ...fixed, data: `${host}.`, priority: Number(priority) }
+        return { ...fixed, data: type === 'TXT' ? value : `${value}.` }
+      })
     },
   }
 }

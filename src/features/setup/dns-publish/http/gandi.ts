@@ -4,13 +4,15 @@ import { bearer, type Connect, ifExists, toRecords } from './zone-api.ts'
 
 type Rrset = { rrset_type: string; rrset_ttl: number; rrset_values: string[] }
 
-export const connectGandi: Connect = (open, credentials) => {
+export const gandi: Connect = (open, credentials) => {
   const api = open(bearer(credentials))
   return {
     api,
     findPath: (zone) => ifExists(api, `/domains/${zone}`, '/records'),
     async list(path, zone, name) {
-      const sets = await api.call<Rrset[]>('GET', `${path}/${toRelativeName(name, zone)}`)
+      const reply = await api.send('GET', `${path}/${toRelativeName(name, zone)}`)
+      if (reply.status >= 400 && reply.status !== 404) throw api.toError(reply)
+      const sets = reply.status === 404 ? [] : (reply.data as Rrset[])
       return sets.flatMap((set) => toRecords(zone, set.rrset_type, set.rrset_ttl, set.rrset_values))
     },
     apply({ path, zone, name, type, ttl, raws }) {

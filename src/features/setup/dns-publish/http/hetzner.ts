@@ -8,7 +8,7 @@ type Changed = { action: { status: string } }
 
 const DEFAULT_TTL_SECONDS = 3600
 
-export const connectHetzner: Connect = (open, credentials) => {
+export const hetzner: Connect = (open, credentials) => {
   // Tokens of the Cloud have 64 characters.
   if (credentials['token']?.length === 32)
     throw new DnsApiError(

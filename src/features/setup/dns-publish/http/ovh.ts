@@ -11,7 +11,7 @@ const DEFAULT_TTL_SECONDS = 3600
 const MAX_RECORDS_PER_NAME = 400
 const MAX_CONCURRENT_READS = 4
 
-export const connectOvh: Connect = (open, credentials, { clock }) => {
+export const ovh: Connect = (open, credentials, { clock }) => {
   const { application_key: key = '', application_secret: secret, consumer_key: consumer = '' } = credentials
   /** By how much their clock is ahead of ours; undefined before it was read. */
   let aheadSeconds: number | undefined
@@ -46,19 +46,13 @@ export const connectOvh: Connect = (open, credentials, { clock }) => {
           return { id, type, note, raw, value: parseValue(type, raw, zone), ttl: ttl || DEFAULT_TTL_SECONDS }
         })
     },
-    async apply(set) {
-      const { type, ttl } = set
-      const [path, subDomain] = [`${set.path}/record`, toRelativeName(set.name, set.zone, '')]
-      await changeRecords(
-        set,
-        // A record keeps its type. These two of their own want no quotes.
-        ({ id, note = '' }, value) => {
-          const target = /^(DKIM|DMARC)$/.test(note) ? value : formatValue(type, value)
-          return api.call('PUT', `${path}/${id}`, { subDomain, target, ttl })
-        },
-        (value) => api.call('POST', path, { fieldType: type, subDomain, target: formatValue(type, value), ttl }),
-        ({ id }) => api.call('DELETE', `${path}/${id}`),
-      )
+    apply(set) {
+      const subDomain = toRelativeName(set.name, set.zone, '')
+      return changeRecords(api, `${set.path}/record`, set, 'PUT', (value, record) => {
+        // Two types of their own want no quotes. A record keeps its type.
+        const target = /^(DKIM|DMARC)$/.test(record?.note ?? '') ? value : formatValue(set.type, value)
+        return { subDomain, target, ttl: record?.ttl ?? set.ttl, ...(!record && { fieldType: set.type }) }
+      })
     },
     publish: (path) => api.call('POST', `${path}/refresh`),
   }

@@ -2,25 +2,17 @@
 import { DnsApiError } from '../dns-api.ts'
 import type { DnsProviderEntry } from '../dns-provider.ts'
 import { ApiClient } from './api-client.ts'
-import { connectCloudflare } from './cloudflare.ts'
-import { connectDesec } from './desec.ts'
-import { connectDigitalocean } from './digitalocean.ts'
-import { connectGandi } from './gandi.ts'
-import { connectHetzner } from './hetzner.ts'
-import { connectOvh } from './ovh.ts'
+import { cloudflare } from './cloudflare.ts'
+import { desec } from './desec.ts'
+import { digitalocean } from './digitalocean.ts'
+import { gandi } from './gandi.ts'
+import { hetzner } from './hetzner.ts'
+import { ovh } from './ovh.ts'
 import data from './providers.json' with { type: 'json' }
-import { connectRoute53 } from './route53.ts'
+import { route53 } from './route53.ts'
 import { type Connect, createDnsApi } from './zone-api.ts'
 
-const CONNECT: Readonly<Record<string, Connect>> = {
-  cloudflare: connectCloudflare,
-  hetzner: connectHetzner,
-  desec: connectDesec,
-  ovh: connectOvh,
-  gandi: connectGandi,
-  digitalocean: connectDigitalocean,
-  route53: connectRoute53,
-}
+const CONNECT: Readonly<Record<string, Connect>> = { cloudflare, hetzner, desec, ovh, gandi, digitalocean, route53 }
 
 export const HTTP_PROVIDERS: readonly DnsProviderEntry[] = data.map(({ apiUrl, minTtl, paceMs, ...entry }) => {
   const { name: provider, title, rights } = entry

@@ -53,11 +53,7 @@ function toRecords({ Type: type, TTL, SetIdentifier: policy, ResourceRecords: re
   return records.ResourceRecord.map(({ Value }) => toRecord(Value))
 }
 
-export const connectRoute53: Connect = (
-  open,
-  { access_key_id: id = '', secret_access_key: secret = '' },
-  { clock },
-) => {
+export const route53: Connect = (open, { access_key_id: id = '', secret_access_key: secret = '' }, { clock }) => {
   const authenticate = (request: ApiRequest) => signAws(request, id, secret, 'us-east-1/route53', clock.now())
   const api = open({ authenticate, parse })
   const readSets = async (path: string) => {

@@ -119,13 +119,19 @@ export function createDnsApi(backend: ZoneBackend, title: string, minTtl: number
 
 /** Changes records in place, then creates or removes what is left: the name is never without a record. */
 export async function changeRecords(
+  api: ApiClient,
+  path: string,
   { removed, added }: SetChange,
-  change: (record: StoredRecord, value: string) => Promise<unknown>,
-  create: (value: string) => Promise<unknown>,
-  remove: (record: StoredRecord) => Promise<unknown>,
+  changeMethod: 'PATCH' | 'PUT',
+  /** @param record the one that changes; undefined: a new one */
+  toBody: (value: string, record: StoredRecord | undefined) => object,
 ): Promise<void> {
-  for (const [i, value] of added.entries()) await (removed[i] ? change(removed[i], value) : create(value))
-  for (const record of removed.slice(added.length)) await remove(record)
+  for (const [i, value] of added.entries()) {
+    const record = removed[i]
+    const [method, target] = record ? [changeMethod, `${path}/${record.id}`] : (['POST', path] as const)
+    await api.call(method, target, toBody(value, record))
+  }
+  for (const { id } of removed.slice(added.length)) await api.call('DELETE', `${path}/${id}`)
 }
 
 const MAX_PAGES = 40

@@ -292,6 +292,7 @@ const gandi: ProviderStub = {
     if (name === undefined) return json({ fqdn: zone.name, automatic_snapshots: true })
     if (method === 'GET') {
       const found = at(zone, zone.toFull(name))
+      if (found.length === 0) throw new Refusal(404, `Can't find the DNS record ${name} in the zone`)
       return json(
         [...Map.groupBy(found, (record) => record.type)].map(([rrset_type, records]) => ({
           rrset_name: name,
