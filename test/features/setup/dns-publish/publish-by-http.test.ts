@@ -71,9 +71,7 @@ test.concurrent.each(STUBS.map((stub) => [stub.name, stub] as const))(
     expect(t.served.requests.filter(({ method }) => method !== 'GET')).toEqual([])
     const done = await t.post(request)
     expect(outcome(done.body)).toEqual(KEYS.map((key) => `${key}: create published`))
-    expect(done.body).toMatchObject({
-      data: { summary: '5 records were published. DNS shows all records of example.com.' },
-    })
+    expect((done.body as { data: Published }).data.summary).toEndWith('DNS shows all records of example.com.')
     expect(await t.domain()).toMatchObject({
       data: { status: 'verified', dmarc_verified: true, dkim_ed25519_verified: true },
     })
