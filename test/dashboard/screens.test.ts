@@ -158,7 +158,7 @@ const listScreens = (): readonly Screen[] => [
   [PERSON, '<script>', ['Remove suppression: gone@receiver.test']],
   ['/domains', 'a-long-name', ['Add a domain']],
   ['/domains/new', 'Continue', ['Continue']],
-  [`/domains/${ids['pending']}`, 'Check now', ['Delete this domain']],
+  [`/domains/${ids['pending']}`, 'Check now', ['Publish with a token', 'Delete this domain']],
   ['/keys/new', 'Create the key', ['Create the key']],
   ['/suppressions', '<script>', ['Add an address', 'Remove gone@receiver.test']],
   ['/suppressions/import', 'Import the list', ['Import the list']],

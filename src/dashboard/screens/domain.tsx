@@ -18,6 +18,7 @@ import { RecordPage, Section } from '../parts/page.tsx'
 import { useTestEmail } from '../parts/test-email.tsx'
 import { Time } from '../parts/time.tsx'
 import { DomainStatus, Steps } from './domains/marks.tsx'
+import { Publishing } from './domains/publish.tsx'
 import { useDomainEvents } from './domains/queries.ts'
 import { DomainRecords } from './domains/records.tsx'
 import { isNew, listFormerKeys, toWarningsKey } from './domains/state.ts'
@@ -108,7 +109,7 @@ function toConsequence(domain: Domain): string | undefined {
   if (domain.covered_by)
     return `Its mail is sent, signed by ${domain.covered_by}. With SPF, return path and DKIM of its own, it signs itself.`
   if (isNew(domain))
-    return 'Add these records at your DNS provider. Until SPF, return path and DKIM are verified, mail is captured in the Sandbox.'
+    return 'Have these records published, or add them at your DNS provider. Until SPF, return path and DKIM are verified, mail is captured in the Sandbox.'
   return undefined
 }
 
@@ -128,6 +129,7 @@ function DomainView({ domain }: DomainProps) {
       <Lost domain={domain} />
       {isWizard && <Steps current={isNew(domain) ? 2 : 3} />}
       {domain.status === 'verified' && <TestEmail domain={domain} />}
+      <Publishing domain={domain} />
       <DomainRecords domain={domain} />
       <FormerKeys domain={domain} />
       <DomainSettings domain={domain} />

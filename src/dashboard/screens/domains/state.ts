@@ -33,7 +33,7 @@ export const RECORD_STATES: Readonly<Record<DnsRecordView['status'], State>> = {
   unanswered: { tone: 'warning', word: 'DNS did not answer' },
 }
 
-const listNames = (keys: readonly string[]): string =>
+export const listNames = (keys: readonly string[]): string =>
   keys.map((key) => RECORDS[key as RecordKey]?.name ?? key).join(', ')
 
 export function describeDomain(domain: Domain): DomainState {

@@ -1,0 +1,189 @@
+/** @module Has Tassis publish the records of a domain at its DNS provider: the token, the plan, what became of it. */
+import { Anchor, Button, Group, NativeSelect, Stack } from '@mantine/core'
+import { useState } from 'react'
+import type { Domain, DomainPublish, CreateDomainPublishRequest as Request } from '#client/api.ts'
+import { api, read } from '../../api/client.ts'
+import { useChange, useData } from '../../api/data.ts'
+import { useAllowed } from '../../api/session.tsx'
+import { SmallAction } from '../../parts/buttons.tsx'
+import { ConfirmButton } from '../../parts/dialog.tsx'
+import { FieldForm } from '../../parts/field-form.tsx'
+import { bindText } from '../../parts/form.tsx'
+import { FormError } from '../../parts/form-error.tsx'
+import { Notice } from '../../parts/notice.tsx'
+import { QueryView, Section } from '../../parts/page.tsx'
+import { StateLabel } from '../../parts/status.tsx'
+import { type Column, DataTable } from '../../parts/table.tsx'
+import { Time } from '../../parts/time.tsx'
+import * as words from './publish-state.ts'
+import { isNew, listNames } from './state.ts'
+
+interface PublishingProps {
+  readonly domain: Domain
+}
+
+export const Publishing = ({ domain }: PublishingProps) => (
+  <QueryView query={useData(read.domains.getPublish(domain.id))}>
+    {(state) => <PublishCard {...{ domain, state }} />}
+  </QueryView>
+)
+
+type Provider = Request['provider']
+
+function PublishCard({ domain, state }: PublishingProps & { readonly state: DomainPublish }) {
+  const { kept_at: keptAt, suggested_provider: suggested, domain_connect_url: connectUrl } = state
+  const mayWrite = useAllowed('developer') === undefined
+  const isOffered = isNew(domain) && !domain.covered_by && mayWrite && keptAt === null && suggested !== null
+  const [isForm, setIsForm] = useState(isOffered)
+  const [name, setName] = useState(suggested ?? '')
+  const [sent, setSent] = useState<words.Sent>()
+  // The table of records below has it checked every 10 seconds.
+  const { data: dns } = useData(read.domains.getDns(domain.id), { staleTime: Number.POSITIVE_INFINITY })
+  const send = useChange(async (body: Request): Promise<words.Sent> => {
+    const startedAt = Date.now()
+    return { body, plan: (await api.domains.publish(domain.id, body)).data, startedAt }
+  }, 'domains')
+  const show = (next?: words.Sent) => {
+    send.reset()
+    setSent(next)
+    setIsForm(false)
+  }
+  const run = (body: Request) => send.mutate(body, { onSuccess: show })
+  const titleOf = (of: string | null) => state.providers.find((one) => one.name === of)?.title ?? of ?? 'your provider'
+  const provider = state.providers.find((one) => one.name === name)
+  const isPlan = !isForm && sent?.plan.dry_run
+  const publishLabel = sent && words.toPublishLabel(sent.plan, sent.body)
+  const rows = sent ? words.listRows(sent.plan) : []
+  const outcome = dns && sent && (isPlan ? undefined : words.describeOutcome(domain, dns, sent, Date.now()))
+  if (outcome?.tone === 'good' && sent && !sent.endedAt) setSent({ ...sent, endedAt: Date.now() })
+  return (
+    <Section
+      title="Publish these records for me"
+      isCard
+      description={
+        keptAt === null ? (
+          'Tassis adds them with a token of your DNS provider. You see first what is changed.'
+        ) : (
+          <>
+            Published by {titleOf(state.provider)}, token kept since <Time iso={keptAt} />, last publish{' '}
+            <Time iso={state.published_at} />
+            {state.error ? `. Last error: ${state.error}` : '.'}
+          </>
+        )
+      }
+      action={
+        <Group gap="xs">
+          {mayWrite && keptAt === null && !isPlan && connectUrl?.startsWith('https://') && (
+            <Button component="a" size="xs" variant="default" href={connectUrl} target="_blank" rel="noreferrer">
+              Add them at {titleOf(suggested)} (new tab)
+            </Button>
+          )}
+          {keptAt === null && !isPlan && (
+            <SmallAction needs="developer" onClick={() => (isForm ? show() : setIsForm(true))}>
+              {isForm ? 'Close' : 'Publish with a token'}
+            </SmallAction>
+          )}
+          {keptAt !== null && !isPlan && (
+            <>
+              <SmallAction needs="developer" loading={send.isPending} onClick={() => run({ dry_run: true })}>
+                Publish again
+              </SmallAction>
+              <ConfirmButton
+                label="Forget the token"
+                title="Forget the token?"
+                size="xs"
+                needs="developer"
+                refreshes={[['domains', 'getPublish']]}
+                run={() => api.domains.deletePublish(domain.id)}
+                done="The token was forgotten."
+              >
+                The records stay. You publish new DKIM keys and the inbound MX yourself.
+              </ConfirmButton>
+            </>
+          )}
+        </Group>
+      }
+    >
+      {isForm && (
+        <Stack maw={560}>
+          <NativeSelect
+            label={`DNS provider of ${domain.domain}`}
+            description={
+              <>
+                {provider && `Needed: ${provider.rights.charAt(0).toLowerCase()}${provider.rights.slice(1)} `}
+                {provider?.token_url && (
+                  <Anchor inherit href={provider.token_url} target="_blank" rel="noreferrer" underline="always">
+                    Create one (new tab).
+                  </Anchor>
+                )}
+              </>
+            }
+            data={[
+              { value: '', label: 'Choose yours' },
+              ...state.providers.map((one) => ({ value: one.name, label: one.title })),
+            ]}
+            {...bindText(name, setName)}
+          />
+          {provider && (
+            <FieldForm
+              key={name}
+              gap="lg"
+              label="Show the plan"
+              done=""
+              fields={words.toFields(provider)}
+              initial={{ keep: sent?.body.keep ?? true, ...(sent?.body.provider === name && sent.body.credentials) }}
+              run={({ keep, ...credentials }: Record<string, string>) =>
+                send.mutateAsync({ provider: name as Provider, keep: Boolean(keep), credentials, dry_run: true })
+              }
+              onDone={show}
+            />
+          )}
+        </Stack>
+      )}
+      {!isForm && sent && (
+        <>
+          <div key={isPlan ? 'plan' : 'outcome'} ref={focus} tabIndex={-1} role="status">
+            {outcome ? <Notice tone={outcome.tone}>{outcome.word}</Notice> : words.describePlan(sent.plan)}
+          </div>
+          {rows.length > 0 && (
+            <DataTable
+              label={isPlan ? 'Plan' : 'Not published'}
+              rows={rows}
+              toKey={({ key }) => key}
+              toMarks={({ key, action }) => ({ 'data-planned': key, 'data-action': action })}
+              columns={COLUMNS}
+            />
+          )}
+        </>
+      )}
+      {isPlan && (
+        <Group gap="xs">
+          {publishLabel && (
+            <Button loading={send.isPending} onClick={() => run({ ...sent.body, dry_run: false })}>
+              {publishLabel}
+            </Button>
+          )}
+          <Button variant="default" onClick={() => (sent.body.provider ? setIsForm(true) : show())}>
+            Back
+          </Button>
+        </Group>
+      )}
+      {!isForm && <FormError error={send.error} />}
+    </Section>
+  )
+}
+
+/** Of what takes the place of the button that was pressed. */
+const focus = (element: HTMLElement | null) => element?.focus()
+
+const COLUMNS: readonly Column<words.PlannedRecord>[] = [
+  { header: 'Record', width: '10rem', cell: ({ key }) => <strong>{listNames([key])}</strong> },
+  { header: 'What happens', width: '12rem', phone: 'aside', cell: (row) => <StateLabel state={words.toState(row)} /> },
+  { header: 'Details', isWrapped: true, phone: 'bare', cell: (row) => words.listNotes(row).map(toLine) },
+]
+
+const toLine = ({ word, value }: ReturnType<typeof words.listNotes>[number]) => (
+  <div key={`${word} ${value}`} className="cell-note">
+    {word} {value && <code>{value}</code>}
+  </div>
+)
