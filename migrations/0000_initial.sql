@@ -580,7 +580,10 @@ CREATE TABLE `received_reports` (
 	`end_at` integer,
 	`content_ref` integer NOT NULL,
 	`size_bytes` integer NOT NULL,
-	`created_at` integer NOT NULL
+	`created_at` integer NOT NULL,
+	`counted` integer,
+	`uncounted` text,
+	`policy` text DEFAULT '{}' NOT NULL
 ) STRICT;
 --> statement-breakpoint
 CREATE UNIQUE INDEX `received_reports_uuid_unique` ON `received_reports` (`uuid`);
@@ -592,6 +595,42 @@ CREATE INDEX `received_reports_domain` ON `received_reports` (`domain`,`created_
 CREATE INDEX `received_reports_account` ON `received_reports` (`account_id`);
 --> statement-breakpoint
 CREATE INDEX `received_reports_covered` ON `received_reports` (`covered_by`,`created_at`);
+--> statement-breakpoint
+CREATE TABLE `report_alerts` (
+	`id` integer PRIMARY KEY NOT NULL,
+	`account_id` integer NOT NULL,
+	`domain_id` integer NOT NULL,
+	`cause` text NOT NULL,
+	`text` text NOT NULL,
+	`last_seen_at` integer NOT NULL
+) STRICT;
+--> statement-breakpoint
+CREATE UNIQUE INDEX `report_alerts_cause` ON `report_alerts` (`domain_id`,`cause`);
+--> statement-breakpoint
+CREATE INDEX `report_alerts_account` ON `report_alerts` (`account_id`);
+--> statement-breakpoint
+CREATE TABLE `report_rows` (
+	`id` integer PRIMARY KEY AUTOINCREMENT NOT NULL,
+	`report_id` integer NOT NULL,
+	`account_id` integer NOT NULL,
+	`domain` text NOT NULL,
+	`day` integer NOT NULL,
+	`organisation` text NOT NULL,
+	`class` text NOT NULL,
+	`cause` text NOT NULL,
+	`source` text NOT NULL,
+	`sender` text NOT NULL,
+	`selector` text NOT NULL,
+	`disposition` text NOT NULL,
+	`is_from_us` integer NOT NULL,
+	`dkim` integer NOT NULL,
+	`spf` integer NOT NULL,
+	`count` integer NOT NULL
+) STRICT;
+--> statement-breakpoint
+CREATE INDEX `report_rows_domain` ON `report_rows` (`account_id`,`domain`,`day`);
+--> statement-breakpoint
+CREATE INDEX `report_rows_report` ON `report_rows` (`report_id`);
 --> statement-breakpoint
 CREATE TABLE `inbound_emails` (
 	`id` integer PRIMARY KEY AUTOINCREMENT NOT NULL,

@@ -48,6 +48,7 @@ import { mailboxFileRoutes } from '#features/receiving/agent-mailboxes/message-r
 import { agentMailboxRoutes } from '#features/receiving/agent-mailboxes/routes.ts'
 import { operatorComplaintRoutes } from '#features/receiving/complaints/operator-routes.ts'
 import { operatorReportRoutes } from '#features/receiving/domain-reports/operator-routes.ts'
+import { domainReportRoutes } from '#features/receiving/domain-reports/routes.ts'
 import { inboundRoutes } from '#features/receiving/inbound/api/routes.ts'
 import { operatorReceivedRoutes } from '#features/receiving/inbound/process/operator-routes.ts'
 import { createMailTextReader, retryOperatorMail } from '#features/receiving/inbound/process/retry.ts'
@@ -231,6 +232,7 @@ export function createRoutes(
     domainRoutes(app, { deleteDomain }),
     domainDnsRoutes(app),
     dnsPublishRoutes(app),
+    domainReportRoutes(app),
     domainTestRoutes(app, { takeRate, findUserEmail: (actor) => findActingUser(app, actor)?.email }),
     streamRoutes(app, {
       hasOpenMail: (db, accountId, streamId) => hasOpenEmail(db, accountId, streamId) || hasOpenBroadcast(db, streamId),
@@ -296,7 +298,7 @@ export function createRoutes(
     operatorAbuseRoutes(app),
     operatorPoolRoutes(app),
     operatorComplaintRoutes(app),
-    operatorReportRoutes(app),
+    operatorReportRoutes(app, { parser }),
     operatorMailRoutes(app, { readText: createMailTextReader(app, parser), retry: retryOperatorMail }),
     operatorProviderRoutes(app, { scheduler }),
     operatorFenceRoutes(app),

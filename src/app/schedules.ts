@@ -17,6 +17,7 @@ import { runRetention } from '#features/lifecycle/retention/run.ts'
 import { reconcileAll } from '#features/people/billing/reconcile.ts'
 import { createOwnerKind } from '#features/people/owner-notices/owner-notices.ts'
 import { removeDeletedMailboxes } from '#features/receiving/agent-mailboxes/removal.ts'
+import { REPORTS_NOTICE, watchReports } from '#features/receiving/domain-reports/alerts.ts'
 import { purgeReports } from '#features/receiving/domain-reports/store.ts'
 import { purgeOperatorMail } from '#features/receiving/postmaster/store.ts'
 import { startContentWatch } from '#features/reporting/abuse/content-watch.ts'
@@ -71,6 +72,7 @@ const SCHEDULES: readonly Schedule[] = [
   ['purge operator mail', '0 47 * * * *', ({ app }) => purgeOperatorMail(app)],
   ['delete expired rows', '0 52 * * * *', ({ app }, signal) => purgeExpired(app, signal)],
   ['purge domain reports', '0 57 * * * *', ({ app }) => purgeReports(app)],
+  ['judge domain reports', '0 7 * * * *', ({ app }, signal) => watchReports(app, signal)],
   ['run retention', '0 12 * * * *', ({ app }, signal) => runRetention(app, signal)],
   ['remove deleted mailboxes', '30 * * * * *', ({ app }) => removeDeletedMailboxes(app)],
   ['remove contacts of deleted lists', '50 * * * * *', ({ app }, signal) => removeDeletedLists(app, signal)],
@@ -123,7 +125,7 @@ export function startSchedules(opened: OpenedApp): { stop(): Promise<void> } {
   }
 }
 
-const OWNER_NOTICES = [PAUSE_NOTICE, DEACTIVATION_NOTICE, LOSS_NOTICE, ROTATION_NOTICE]
+const OWNER_NOTICES = [PAUSE_NOTICE, DEACTIVATION_NOTICE, LOSS_NOTICE, ROTATION_NOTICE, REPORTS_NOTICE]
 
 const LOOPS: readonly ((app: App) => DueLoop)[] = [
   (app) =>

@@ -19,6 +19,7 @@ import { createList } from '#features/setup/contact-store/change-list.ts'
 import { createWebhook } from '#features/webhooks/webhooks/manage/change.ts'
 import { formatUuid, parseUuid } from '#platform/ids.ts'
 import { days } from '#platform/units.ts'
+import { dmarcXml } from '#test/protocols/aggregate-reports/samples.ts'
 import { addContacts } from '#test/support/broadcasts.ts'
 import { storeTestInbound } from '#test/support/inbound.ts'
 import { startUpdateServer } from '#test/support/update-server.ts'
@@ -153,6 +154,7 @@ one   mail show : ${ids.mail} ! 1 ${UNKNOWN}
 one   mail retry : ${ids.mail} ! 1 ${UNKNOWN}
 one   mail delete : ${ids.otherMail} ! 1 ${UNKNOWN}
 list  reports list ! 2 --limit 0
+list  reports import r.xml ! 1 none.xml
 one   reports show : ${ids.report} ! 1 ${UNKNOWN}
 list  certificates list
 one   certificates retry ! 2 x
@@ -212,6 +214,7 @@ beforeAll(async () => {
   writeFileSync(join(files.path, 'addresses.csv'), 'email_address\nc@x.test\n')
   const { credentials } = await startUpdateServer()
   writeFileSync(join(files.path, 'tsig'), credentials.secret)
+  writeFileSync(join(files.path, 'r.xml'), dmarcXml({ domain: 'sender.test', reportId: 'imported' }))
   const { accountId } = await setUpAccount(settings, { verified: true })
   const stored = await storeRows(accountId)
   if (IS_ROOT) for (const name of ['', ...listForeign(data.path)]) chownSync(join(data.path, name), OWNER, OWNER)

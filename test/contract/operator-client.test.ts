@@ -98,6 +98,7 @@ test('an operator calls every route through the client', async () => {
     listComplaintRates: () => operator.listComplaintRates(),
     listComplaints: () => operator.listComplaints(),
     listReports: () => operator.listReports(),
+    createReport: () => isRefused(operator.createReport({ name: 'a.xml', content: 'eA==' }), 'report_refused'),
     getReport: () => isRefused(operator.getReport(none), 'report_not_found'),
     listMessages: () => operator.listMessages(),
     getMessage: () => isRefused(operator.getMessage(none), 'operator_mail_not_found'),

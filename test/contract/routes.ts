@@ -436,6 +436,7 @@ export const ROUTES: readonly Route[] = [
   },
   get('/v1/domains/{id}', 'domains:read', { resource: 'domain' }),
   get('/v1/domains/{id}/dns', 'domains:read', { resource: 'domain' }),
+  get('/v1/domains/{id}/reports', 'domains:read', { resource: 'domain' }),
   get('/v1/domains/{id}/zone-file', 'domains:read', { resource: 'domain', csv: 'answer', shape: 'none' }),
   {
     ...get('/v1/domains/{id}', 'domains:write', { resource: 'domain' }),
@@ -818,6 +819,7 @@ export const SESSION_ROUTES: readonly string[] = [
   'GET /v1/operator/findings',
   'GET /v1/operator/complaints',
   'GET /v1/operator/reports',
+  'POST /v1/operator/reports',
   'GET /v1/operator/reports/{id}',
   'GET /v1/operator/mail',
   'GET /v1/operator/mail/{id}',

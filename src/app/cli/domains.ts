@@ -163,6 +163,7 @@ const PURPOSES: Readonly<Record<Key, string>> = {
   dkim_next: 'DKIM, new key: signs once this record is found; keep the present one',
   dkim_ed25519_next: 'DKIM with Ed25519, new key: likewise',
   tracking: 'host of tracked links; may be in another domain',
+  tls_reports: 'reports about TLS sessions with this server, optional',
 }
 
 const listRecords = ({ dns_records: records }: Domain, keys = Object.keys(PURPOSES) as Key[]) =>

@@ -5,12 +5,16 @@
  * send; `tassis complaints` the complaint rates and the newest complaints. The content is untrusted: control characters
  * never reach the terminal, and HTML is never rendered.
  */
+import { readdirSync, statSync } from 'node:fs'
+import { basename, join } from 'node:path'
+import { TassisError } from '#client/client.ts'
 import type { OperatorUnparsedMessage, RetryOperatorUnparsedMessageResult } from '#client/operator-api.ts'
 import { OPERATOR_MAIL_KINDS, type OperatorMailKind } from '#features/receiving/postmaster/store.ts'
+import { runAsCaller } from '#platform/disk/data-owner.ts'
 import { type CommandApi, findAccountFilter, readRows } from './api.ts'
 import type { Command, Context, ListContext } from './command.ts'
 import { CommandError, UsageError } from './errors.ts'
-import { MAX_ROWS } from './options.ts'
+import { MAX_ROWS, readInput } from './options.ts'
 import { formatCount, formatFields, formatPage, joinParagraphs, printResult } from './output.ts'
 
 export function addInboundCommands(program: Command): void {
@@ -93,20 +97,81 @@ export function addMailCommands(program: Command): void {
 }
 
 export function addReportCommands(program: Command): void {
-  const add = program.group('reports', 'list or show DMARC and TLS reports that other hosts send about your domains')
+  const add = program.group(
+    'reports',
+    'list, show or import DMARC and TLS reports that other hosts send about your domains',
+  )
   add('list', 'list the newest reports')
     .limit('reports', 30)
     .option('--domain <domain>', 'only this domain')
     .list(
       ({ api, options: { domain } }: ListContext<{ domain?: string }>) => api.operator.listReports({ domain }),
-      'id received_at kind domain organisation period_start period_end account',
+      'id received_at kind domain organisation period_start period_end account counted uncounted',
     )
+  add(
+    'import <files...>',
+    'import reports, such as those of a mailbox that got them before; known ones change nothing',
+    {
+      'files...': 'XML, JSON, gz, zip or eml files, or folders with them',
+    },
+  ).answer<unknown, { data: ImportedFile[] }, [readonly string[]]>(importReports, (found) =>
+    formatPage(found, 'file result counted reason'),
+  )
   add('show <id>', 'show the unpacked XML or JSON of a report', {
     id: 'report ID, as shown by `tassis reports list`',
   }).answer(
     async ({ api }, id) => api.operator.getReport(id),
     ({ data: { content, ...header } }) => `${formatFields(header)}\n\n${content.trimEnd()}`,
   )
+}
+
+interface ImportedFile {
+  readonly file: string
+  readonly result: 'counted' | 'listed' | 'known' | 'refused'
+  /** Messages or sessions that were counted. */
+  readonly counted: number
+  /** Why nothing was counted. */
+  readonly reason: string | null
+}
+
+const REPORT_FILE = /\.(?:xml|json|gz|zip|eml)$/i
+
+/** The files themselves, and those in folders that can be reports. Throws CommandError. */
+const listReportFiles = (paths: readonly string[]): string[] =>
+  paths.flatMap((path) => {
+    try {
+      if (!runAsCaller(() => statSync(path)).isDirectory()) return [path]
+      const names = runAsCaller(() => readdirSync(path, { recursive: true, encoding: 'utf8' }))
+      return names
+        .filter((name) => REPORT_FILE.test(name))
+        .map((name) => join(path, name))
+        .sort()
+    } catch (error) {
+      throw new CommandError(`${path} cannot be read: ${error instanceof Error ? error.message : String(error)}.`)
+    }
+  })
+
+/** Imports file by file; one that is refused does not stop the others. */
+async function importReports({ api }: Context, paths: readonly string[]): Promise<{ data: ImportedFile[] }> {
+  const data: ImportedFile[] = []
+  for (const file of listReportFiles(paths)) {
+    const content = readInput(file, 'report').toString('base64')
+    try {
+      const {
+        is_new: isNew,
+        counted,
+        uncounted,
+      } = (await api.operator.createReport({ name: basename(file), content })).data
+      const result = !isNew ? 'known' : uncounted === null ? 'counted' : 'listed'
+      data.push({ file, result, counted, reason: isNew ? uncounted : 'It was stored before.' })
+    } catch (error) {
+      if (!(error instanceof TassisError) || error.code !== 'report_refused') throw error
+      data.push({ file, result: 'refused', counted: 0, reason: error.message })
+    }
+  }
+  if (data.length === 0) throw new CommandError('There is no file with a report: .xml, .json, .gz, .zip or .eml.')
+  if (data.some(({ result }) => result === 'refused')) process.exitCode = 1
+  return { data }
 }
 
 export function addComplaintsCommand(program: Command): void {

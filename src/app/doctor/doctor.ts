@@ -145,6 +145,7 @@ export const CHECKS = {
   backups: state.checkBackups,
   restored: state.checkRestored,
   delivery_alerts: state.checkDeliveryAlerts,
+  domain_reports: state.checkDomainReports,
   operator_mail: state.checkOperatorMail,
 } as const satisfies Readonly<Record<string, Check>>
 

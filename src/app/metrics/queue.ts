@@ -1,4 +1,5 @@
 /** @module Metrics of what waits and runs: the mail queue, providers, webhooks, incoming mail, submission. */
+import { listReportAlerts } from '#features/receiving/domain-reports/alerts.ts'
 import { countQueueEntries, findOldestEntryTime } from '#features/receiving/inbound/process/queue.ts'
 import { getLaneReader } from '#features/sending/delivery/control/queue-view.ts'
 import { labelProvider } from '#features/sending/delivery/providers/registry.ts'
@@ -97,6 +98,9 @@ export const readWebhooks: Reader =
     }
   }
 
+/** Bounds the time of a scrape. */
+const MAX_REPORT_ALERTS = 1000
+
 export const readInbound: Reader =
   ({ opened: { app }, inbound }) =>
   () => {
@@ -104,6 +108,9 @@ export const readInbound: Reader =
     return {
       tassis_inbound_queue_messages: countQueueEntries(app.db),
       tassis_inbound_queue_oldest_seconds: Math.max(0, now - (findOldestEntryTime(app.db) ?? now)) / seconds(1),
+      tassis_report_alerts: countBy(listReportAlerts(app.db, now, MAX_REPORT_ALERTS), ({ cause }) => ({
+        cause: cause.replace(/:.*/, ''),
+      })),
       tassis_inbound_sessions: inbound()?.sessions() ?? 0,
     }
   }

@@ -34,6 +34,8 @@ export const READ = {
     'Our outgoing addresses from which nothing is sent to the provider now, because it rejected our mail.',
   tassis_reputation_alerts:
     'Kinds of replies of the last day that reject mail because of our IP or set-up, by provider and category.',
+  tassis_report_alerts:
+    'What DMARC and TLS reports of the last week show to be bad, by cause: tls, dkim, broken, foreign or service.',
   tassis_webhooks_deactivated: 'Webhooks that consecutive failures deactivated.',
   tassis_webhook_deliveries_waiting: 'Webhook deliveries that wait for another attempt.',
   tassis_inbound_queue_oldest_seconds:

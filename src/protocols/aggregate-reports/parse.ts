@@ -3,8 +3,9 @@
  * §7.2) and TLS-RPT (RFC 8460). Does not check the sender: a report is unverified.
  */
 import { gunzipSync, inflateRawSync } from 'node:zlib'
-import { XMLParser, XMLValidator } from 'fast-xml-parser'
+import { type X2jOptions, XMLParser, XMLValidator } from 'fast-xml-parser'
 import type { AttachmentFile, ParsedAttachment, ParsedMessage } from '#protocols/mime/parsed.ts'
+import { readDmarcRecords, readTlsSessions } from './records.ts'
 import {
   type AggregateReport,
   cleanText,
@@ -145,7 +146,7 @@ function unzip(packed: Uint8Array): Uint8Array {
 }
 
 /**
- * Reads the metadata of a TLS report (RFC 8460 §4.4), not its failures.
+ * Reads a TLS report (RFC 8460 §4.4).
  * @param namedDomain from the TLS-Report-Domain header field, for a report without policies
  */
 function readTlsReport(content: Uint8Array, namedDomain: string | undefined): AggregateReport {
@@ -173,6 +174,7 @@ function readTlsReport(content: Uint8Array, namedDomain: string | undefined): Ag
     beginMs: parseDateTime(period['start-datetime']),
     endMs: parseDateTime(period['end-datetime']),
     content,
+    records: readTlsSessions(policies, domain),
   }
 }
 
@@ -184,30 +186,38 @@ function parseDateTime(value: unknown): number | null {
 
 const MAX_LEVELS = 20
 const LARGE_LENGTH = 1024 * 1024
-/** Names of the elements to read, by depth; all others are parsed and dropped. */
+/** Names of the elements to read, by depth; all others are parsed and dropped, and records are read one at a time. */
 const READ_ELEMENTS: readonly ReadonlySet<string>[] = [
   new Set(['feedback']),
   new Set(['report_metadata', 'policy_published']),
-  new Set(['org_name', 'email', 'report_id', 'date_range', 'domain']),
+  new Set('org_name email report_id date_range domain p sp np adkim aspf pct t testing'.split(' ')),
   new Set(['begin', 'end']),
 ]
 
 /**
- * Reads the metadata of a DMARC aggregate report (RFC 9990, RFC 7489 appendix C), not its records. Resolves only the five
- * predefined XML entities and rejects a document type, so the text cannot expand when it is read.
+ * Reads a DMARC aggregate report (RFC 9990, RFC 7489 appendix C). Resolves only the five predefined XML entities and
+ * rejects a document type, so the text cannot expand when it is read.
  */
 function readDmarcReport(content: Uint8Array): AggregateReport {
-  const root = firstElement(parseXml(decodeXml(content))['feedback'])
+  const xml = decodeXml(content)
+  const root = firstElement(parseXml(xml)['feedback'])
   const metadata = firstElement(root['report_metadata'])
   const period = firstElement(metadata['date_range'])
-  const domain = sanitiseDomain(readText(firstElement(root['policy_published'])['domain']))
+  const published = firstElement(root['policy_published'])
+  const domain = sanitiseDomain(readText(published['domain']))
   const reportId = readText(metadata['report_id'])
   const organisation = readText(metadata['org_name']) || readText(metadata['email'])
   if (domain === undefined) throw new UnreadableReportError('The XML names no domain in policy_published.')
   if (reportId === '' || organisation === '')
     throw new UnreadableReportError('The XML has no org_name or no report_id.')
   const [beginMs, endMs] = [parseSeconds(period['begin']), parseSeconds(period['end'])]
-  return { kind: 'dmarc', domain, organisation, reportId, beginMs, endMs, content }
+  const parser = createParser(() => true)
+  const records = readDmarcRecords(xml, domain, published, {
+    parse: (text) => toRecord(parser.parse(text)),
+    text: readText,
+    first: firstElement,
+  })
+  return { kind: 'dmarc', domain, organisation, reportId, beginMs, endMs, content, records }
 }
 
 /** Both are needed: the parser alone accepts much that is not XML, and the validator does not limit the depth. */
@@ -225,7 +235,10 @@ function parseXml(text: string): Readonly<Record<string, unknown>> {
   throw new UnreadableReportError(`The XML is not well-formed, or has more than ${MAX_LEVELS} levels.`)
 }
 
-const createParser = (): XMLParser =>
+const isRead: NonNullable<X2jOptions['updateTag']> = (name, path) =>
+  typeof path === 'string' || READ_ELEMENTS[path.getDepth() - 1]?.has(name) === true
+
+const createParser = (updateTag: X2jOptions['updateTag'] = isRead): XMLParser =>
   new XMLParser({
     processEntities: false,
     ignoreAttributes: true,
@@ -235,7 +248,7 @@ const createParser = (): XMLParser =>
     removeNSPrefix: true,
     maxNestedTags: MAX_LEVELS,
     jPath: false,
-    updateTag: (name, path) => typeof path === 'string' || READ_ELEMENTS[path.getDepth() - 1]?.has(name) === true,
+    updateTag,
   })
 
 /** Returns the members of an element, or those of the first element when there are several. */

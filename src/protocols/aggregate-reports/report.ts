@@ -4,6 +4,42 @@
  */
 import { parseDomain } from '#protocols/address/domain.ts'
 
+/** Messages that a receiver handled in the same way. */
+export interface DmarcRow {
+  /** `''`: several, beyond the limit of rows. */
+  readonly sourceIp: string
+  readonly count: number
+  readonly disposition: 'none' | 'quarantine' | 'reject'
+  /** Whether DKIM and SPF pass with alignment. */
+  readonly isDkimAligned: boolean
+  readonly isSpfAligned: boolean
+  /** Types of the reasons for an override, such as `forwarded` and `mailing_list`. */
+  readonly reasons: readonly string[]
+  readonly envelopeFrom: string
+  readonly dkim: readonly { domain: string; selector: string; result: string; isKeyMissing: boolean }[]
+  readonly spf: readonly { domain: string; result: string }[]
+}
+
+/** TLS sessions with the same outcome. */
+export interface TlsRow {
+  readonly count: number
+  /** A result type of RFC 8460 §4.3; `''`: the session succeeded; `unspecified`: the report does not say. */
+  readonly failure: string
+  /** The MX host or the address that received; `''`: not stated. */
+  readonly receiver: string
+}
+
+export interface ReportRecords {
+  readonly rows: readonly DmarcRow[]
+  readonly sessions: readonly TlsRow[]
+  /** Tags of the published DMARC policy: p, sp, np, adkim, aspf, pct, t. */
+  readonly policy: Readonly<Record<string, string>>
+  /** Records without a valid address or count, or about another domain. */
+  readonly skipped: number
+  /** Why nothing of the report can be counted, a sentence. */
+  readonly problem?: string
+}
+
 /** An unpacked and recognised report. */
 export interface AggregateReport {
   readonly kind: 'dmarc' | 'tls'
@@ -16,6 +52,8 @@ export interface AggregateReport {
   readonly endMs: number | null
   /** The XML or JSON, unpacked but otherwise unchanged. */
   readonly content: Uint8Array
+  /** What it counts; left out where only the metadata matter. */
+  readonly records?: ReportRecords
 }
 
 /** Thrown for a report that cannot be read; `message` is one sentence that says why. */

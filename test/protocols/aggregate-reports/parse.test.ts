@@ -37,7 +37,9 @@ const json = tlsJson()
  */
 function found(...given: Parameters<typeof messageWith>): unknown {
   const report = parseAggregateReport(messageWith(...given))
-  return report !== undefined && 'content' in report ? { ...report, content: readReason(report.content) } : report
+  if (report === undefined || !('content' in report)) return report
+  const { records: _, ...metadata } = report
+  return { ...metadata, content: readReason(report.content) }
 }
 
 const readReason = (content: Uint8Array): string =>

@@ -3,6 +3,7 @@
  * mail. What is wrong with a domain or a webhook is mailed to the owners of its account.
  */
 import type { Database } from 'bun:sqlite'
+import { listReportAlerts } from '#features/receiving/domain-reports/alerts.ts'
 import { listQueueEntries } from '#features/receiving/inbound/process/queue.ts'
 import { listAlerts } from '#features/sending/delivery/control/operator-providers.ts'
 import { describeLanes, readLanes } from '#features/sending/delivery/control/queue-view.ts'
@@ -128,6 +129,19 @@ export function checkDeliveryAlerts({ service }: DoctorContext): Found {
   })
   return found.length > 0 ? found : ok('No receiver blames our addresses or set-up.')
 }
+
+/** What receivers report about the mail of domains, and about TLS sessions with this server. */
+export const checkDomainReports = withData(({ db, clock }) => {
+  const alerts = listReportAlerts(db, clock.now(), MAX_ALERTS)
+  if (alerts.length === 0) return ok('No DMARC or TLS report of the last week shows a problem.')
+  return alerts.map(({ domain, cause, text }) =>
+    warning(
+      toPrintable(text),
+      'The page of the domain and `GET /v1/domains/{id}/reports` show more.',
+      `${domain} ${plain(cause)}`,
+    ),
+  )
+})
 
 /** Whether somebody is told when a check turns bad. */
 export function checkOperatorMail({ config, db }: DoctorContext): Found {

@@ -22,6 +22,7 @@ export const RECORDS: Readonly<Record<RecordKey, { readonly name: string; readon
   mx: { name: 'Inbound MX', purpose: 'Receives mail.' },
   tracking: { name: 'Tracking host', purpose: 'Tracked links under your name.' },
   dkim_ed25519: { name: 'DKIM (Ed25519)', purpose: 'Optional: a second signature.' },
+  tls_reports: { name: 'TLS reports', purpose: 'Optional: reports of failed TLS sessions.' },
 }
 
 const ORDER = Object.keys(RECORDS) as readonly RecordKey[]
@@ -57,7 +58,7 @@ export interface RecordMark {
 }
 
 /** Whether nothing is missing without the record. */
-const isOptional = (key: RecordKey): boolean => key === 'dkim_ed25519' || isNext(key)
+const isOptional = (key: RecordKey): boolean => key === 'dkim_ed25519' || key === 'tls_reports' || isNext(key)
 
 /** Whether the record is of a key that replaces the present one: the domain sends without it. */
 const isNext = (key: RecordKey): key is 'dkim_next' | 'dkim_ed25519_next' =>
@@ -74,8 +75,10 @@ export function listMarks(domain: Domain): RecordMark[] {
   return ORDER.filter(isUsed).map((key) => ({ key, isVerified: isVerified(domain, key) }))
 }
 
+/** The record of TLS reports is not stored, so no check can improve it. */
 const isVerified = (domain: Domain, key: RecordKey): boolean =>
-  key === 'tracking' ? domain.tracking_domain_verified : !isNext(key) && domain[`${key}_verified`]
+  key === 'tls_reports' ||
+  (key === 'tracking' ? domain.tracking_domain_verified : !isNext(key) && domain[`${key}_verified`])
 
 export const listRecords = ({ records }: DomainDns): DnsRecordView[] =>
   ORDER.flatMap((key) => {

@@ -2,7 +2,7 @@
 import { type Static, Type } from '@sinclair/typebox'
 import { Elysia } from 'elysia'
 import type { App } from '#features/core/app/app.ts'
-import { authenticated, operatorRoute } from '#features/core/app/http.ts'
+import { authenticated, commandRoute, operatorRoute } from '#features/core/app/http.ts'
 import { recordView } from '#features/core/audit-logs/view-log.ts'
 import { invalid, notFound } from '#platform/errors.ts'
 import { dataBody, isoTime, isoTimeOrNull, pageById } from '#platform/http/envelope.ts'
@@ -10,6 +10,7 @@ import * as S from '#platform/http/schemas.ts'
 import { toWire } from '#platform/http/wire.ts'
 import { KiB } from '#platform/units.ts'
 import { parseDomain } from '#protocols/address/domain.ts'
+import { importReport, type ReportParser } from './import.ts'
 import { findReport, listReports, type StoredReport } from './store.ts'
 
 const ReportsQuery = Type.Object({ ...S.PAGE_FIELDS, domain: S.Filter('Only reports about this domain.') })
@@ -24,6 +25,8 @@ const REPORT_FIELDS = {
   period_end: S.TimeOrNull('End of its period.'),
   size_bytes: S.Bytes('Size of its content'),
   received_at: S.Timestamp({ description: 'When it arrived.' }),
+  counted: S.CountOrNull('Messages or TLS sessions that were counted; null: none.'),
+  uncounted: S.TextOrNull('Why it was not counted, a sentence; null: it was.'),
 }
 const DomainReport = Type.Object(REPORT_FIELDS)
 type DomainReport = Static<typeof DomainReport>
@@ -42,7 +45,21 @@ const toReportView = (stored: StoredReport): DomainReport =>
 
 const MAX_CONTENT_BYTES = 512 * KiB
 
-export const operatorReportRoutes = (app: App) =>
+const ReportFile = S.StrictObject({
+  name: Type.String({ maxLength: 1024, description: 'Name of the file; `.eml`: a message with the report.' }),
+  content: Type.String({ description: 'XML, JSON, gzip, zip or message, in base64; 15 MiB decoded.' }),
+})
+const ImportedReport = Type.Object({
+  kind: REPORT_FIELDS.kind,
+  organisation: REPORT_FIELDS.organisation,
+  report_id: REPORT_FIELDS.report_id,
+  domain: REPORT_FIELDS.domain,
+  is_new: Type.Boolean({ description: 'Whether it was stored; else it is known and changes nothing.' }),
+  counted: S.Count('Messages or TLS sessions that were counted now.'),
+  uncounted: REPORT_FIELDS.uncounted,
+})
+
+export const operatorReportRoutes = (app: App, { parser }: { readonly parser: ReportParser }) =>
   new Elysia({ prefix: '/v1/operator/reports' })
     .use(authenticated)
     .get(
@@ -63,6 +80,15 @@ export const operatorReportRoutes = (app: App) =>
         ),
       },
     )
+    .post('/', async ({ body }) => dataBody(await importReport(app, parser, body)), {
+      body: ReportFile,
+      response: S.DataBody(ImportedReport),
+      detail: commandRoute(
+        'Import a DMARC or TLS report',
+        'The same report again changes nothing. Counted without authentication of its sender: import only what you trust.',
+        { 422: ['report_refused', 'The file has no readable report, or one about a domain that is not here.'] },
+      ),
+    })
     .get(
       '/:id',
       async ({ actor, params }) => {

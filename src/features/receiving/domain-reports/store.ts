@@ -1,8 +1,8 @@
 /**
  * @module Stores received reports about a domain's mail (DMARC aggregate, TLS-RPT) for the operator to list. Each
  * report is stored once, for the account with the domain, and kept for 400 days. Remote clients write the reports, so
- * a report must be about a domain of ours, and their number per domain and day is limited. Nothing here acts on a
- * report.
+ * a report must be about a domain of ours, and their number per domain and day is limited. What a report counts is stored with it,
+ * if `assess.ts` finds that it can be believed.
  */
 import type { Database } from 'bun:sqlite'
 import type { App } from '#features/core/app/app.ts'
@@ -15,7 +15,8 @@ import { newUuid, parseUuid } from '#platform/ids.ts'
 import type { Millis } from '#platform/time/clock.ts'
 import { days } from '#platform/units.ts'
 import type { AggregateReport } from '#protocols/aggregate-reports/report.ts'
-import type { receivedReports } from './tables.ts'
+import { type Assessment, assessReport, limitRows, type ReportOrigin } from './assess.ts'
+import type { receivedReports, reportRows } from './tables.ts'
 
 export interface StoredReport
   extends Readonly<Omit<typeof receivedReports.$inferSelect, 'kind' | 'accountId' | 'coveredBy'>> {
@@ -28,7 +29,7 @@ const RETENTION_DAYS = 400
 const BATCH_SIZE = 500
 
 const SELECT = `SELECT r.id, r.uuid, r.kind, accounts.name AS account, r.domain, r.organisation, r.report_id AS reportId, r.begin_at AS beginAt,
-  r.end_at AS endAt, r.content_ref AS contentRef, r.size_bytes AS sizeBytes, r.created_at AS createdAt
+  r.end_at AS endAt, r.content_ref AS contentRef, r.size_bytes AS sizeBytes, r.created_at AS createdAt, r.counted, r.uncounted, r.policy
   FROM received_reports r LEFT JOIN accounts ON accounts.id = r.account_id`
 
 const sql = prepareStatements((db) => ({
@@ -43,9 +44,24 @@ const sql = prepareStatements((db) => ({
   insert: db.prepare<unknown, [Omit<typeof receivedReports.$inferSelect, 'id'>]>(
     `${insertSql(
       'received_reports',
-      'uuid kind accountId domain coveredBy organisation reportId beginAt endAt contentRef sizeBytes createdAt',
+      'uuid kind accountId domain coveredBy organisation reportId beginAt endAt contentRef sizeBytes createdAt counted uncounted policy',
     )} ON CONFLICT (kind, organisation, report_id, domain) DO NOTHING`,
   ),
+  known: db.prepare<{ id: number; contentRef: number; counted: number | null }, [string, string, string, string]>(
+    `SELECT id, content_ref AS contentRef, counted FROM received_reports WHERE kind = ? AND organisation = ? AND report_id = ? AND domain = ?`,
+  ),
+  forget: db.prepare('DELETE FROM received_reports WHERE id = ?'),
+  insertRow: db.prepare<unknown, [Omit<typeof reportRows.$inferSelect, 'id'>]>(
+    insertSql(
+      'report_rows',
+      'reportId accountId domain day organisation class cause source sender selector disposition isFromUs dkim spf count',
+    ),
+  ),
+  rowsOfDay: db.prepare<{ n: number }, [number, string, number]>(
+    'SELECT count(*) AS n FROM report_rows WHERE account_id = ? AND domain = ? AND day = ?',
+  ),
+  allRows: db.prepare<{ n: number }, []>('SELECT coalesce(max(id) - min(id) + 1, 0) AS n FROM report_rows'),
+  deleteRows: db.prepare('DELETE FROM report_rows WHERE report_id IN (SELECT value FROM json_each(?))'),
   page: db.prepare<StoredReport, [string | null, number, number, number]>(
     `${SELECT} WHERE r.domain = coalesce(?, r.domain) AND r.id < ? ORDER BY r.id DESC LIMIT ? OFFSET ?`,
   ),
@@ -57,8 +73,8 @@ const sql = prepareStatements((db) => ({
   oldest: db.prepare<{ id: number; createdAt: number }, [number]>(
     'SELECT id, created_at AS createdAt FROM received_reports ORDER BY id LIMIT ?',
   ),
-  deleteOld: db.prepare<{ contentRef: number }, [number, number]>(
-    'DELETE FROM received_reports WHERE id <= ? AND created_at < ? RETURNING content_ref AS contentRef',
+  deleteOld: db.prepare<{ id: number; contentRef: number }, [number, number]>(
+    'DELETE FROM received_reports WHERE id <= ? AND created_at < ? RETURNING id, content_ref AS contentRef',
   ),
 }))
 
@@ -80,21 +96,36 @@ export function findReportRefusal(
     : `The report is about ${coveredBy}, which already has ${MAX_REPORTS_PER_DOMAIN_PER_DAY} reports within a day.`
 }
 
+/** Limits of the rows that reports are counted in; further ones are added up, or not counted. */
+const MAX_ROWS_PER_DOMAIN_PER_DAY = 2000
+const MAX_ROWS = 2_000_000
+
+/** A report with its content in the content store, and how it came; without that it is not counted. */
+export type NewReport = AggregateReport & { readonly contentRef: number; readonly origin?: ReportOrigin }
+
+/** What became of a report: known, it was stored before and changes nothing. */
+export type StoredAs = { readonly kind: 'stored' | 'known' } & Pick<Assessment, 'uncounted'> & { counted: number }
+
 /**
  * Stores a report that was not refused, with its content in the content store, for the account with the nearest verified
  * domain at or above the report's. Stored without an account when the domain is only registered, or belongs to this
- * host. Returns false when a report with the same kind, organisation, id and domain is stored already, and when the
- * domain has been deleted in the meantime.
+ * host. One with the same kind, organisation, id and domain as an earlier report is not stored, unless only the new one
+ * can be counted; undefined when the domain has been deleted in the meantime.
  */
-export function storeDomainReport(
-  { config }: Pick<App, 'config'>,
-  tx: Tx,
-  report: AggregateReport & { readonly contentRef: number },
-  at: Millis,
-): boolean {
-  const owner = findOwner(tx.db, config.hostname, report.domain)
-  if (!owner) return false
-  const { changes } = sql(tx.db).insert.run({
+export function storeDomainReport(app: App, tx: Tx, report: NewReport, at: Millis): StoredAs | undefined {
+  const owner = findOwner(tx.db, app.config.hostname, report.domain)
+  if (!owner) return undefined
+  const { rows, uncounted: reason, policy, day } = assessReport(app, report, owner, report.origin, at)
+  const isFull = rows.length > 0 && (sql(tx.db).allRows.get()?.n ?? 0) > MAX_ROWS
+  const uncounted = isFull ? 'The service stores as many rows of reports as it may.' : reason
+  const counted = uncounted === null ? rows.reduce((sum, row) => sum + row.count, 0) : null
+  const known = sql(tx.db).known.get(report.kind, report.organisation, report.reportId, report.domain)
+  if (known && (known.counted !== null || counted === null)) return { kind: 'known', uncounted, counted: 0 }
+  if (known) {
+    sql(tx.db).forget.run(known.id)
+    dropContent(app, tx, { content: [known.contentRef] })
+  }
+  const { lastInsertRowid } = sql(tx.db).insert.run({
     ...report,
     ...owner,
     uuid: newUuid(),
@@ -102,8 +133,17 @@ export function storeDomainReport(
     endAt: report.endMs,
     sizeBytes: report.content.length,
     createdAt: at,
+    counted,
+    uncounted,
+    policy: JSON.stringify(policy),
   })
-  return changes > 0
+  const { accountId, coveredBy: domain } = owner
+  if (accountId !== null && counted !== null) {
+    const capacity = MAX_ROWS_PER_DOMAIN_PER_DAY - (sql(tx.db).rowsOfDay.get(accountId, domain, day)?.n ?? 0)
+    const shared = { reportId: Number(lastInsertRowid), accountId, domain, day, organisation: report.organisation }
+    for (const row of limitRows(rows, Math.max(0, capacity))) sql(tx.db).insertRow.run({ ...shared, ...row })
+  }
+  return { kind: 'stored', uncounted, counted: counted ?? 0 }
 }
 
 interface ReportOwner {
@@ -147,6 +187,7 @@ export async function purgeReports(app: App): Promise<number> {
     if (!last || rows.every(({ createdAt }) => createdAt >= before)) return removed
     const changes = await app.commit.writeFromReserve((tx) => {
       const deleted = sql(tx.db).deleteOld.all(last.id, before)
+      sql(tx.db).deleteRows.run(JSON.stringify(deleted.map(({ id }) => id)))
       dropContent(app, tx, { content: deleted.map(({ contentRef }) => contentRef) })
       return deleted.length
     })

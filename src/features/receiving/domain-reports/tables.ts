@@ -1,5 +1,5 @@
 import { index, integer, sqliteTable, text, uniqueIndex } from 'drizzle-orm/sqlite-core'
-import { describeTable, time, uuid } from '#platform/db/columns.ts'
+import { describeTable, flag, time, uuid } from '#platform/db/columns.ts'
 
 /** A received DMARC aggregate (RFC 9990) or TLS-RPT (RFC 8460) report. */
 export const receivedReports = sqliteTable(
@@ -23,6 +23,12 @@ export const receivedReports = sqliteTable(
     contentRef: integer('content_ref').notNull(),
     sizeBytes: integer('size_bytes').notNull(),
     createdAt: time('created_at').notNull(),
+    /** Messages or sessions that were counted; null: none. */
+    counted: integer('counted'),
+    /** Why they were not, a sentence. */
+    uncounted: text('uncounted'),
+    /** JSON of the tags of the DMARC policy that the reporter found. */
+    policy: text('policy').notNull().default('{}'),
   },
   (t) => [
     uniqueIndex('received_reports_id').on(t.kind, t.organisation, t.reportId, t.domain),
@@ -32,3 +38,52 @@ export const receivedReports = sqliteTable(
   ],
 )
 describeTable(receivedReports, { account: 'account_id', content: ['content_ref'], group: 'inbound' })
+
+/** What counted reports say: messages or TLS sessions of a report with the same meaning. Goes with its report. */
+export const reportRows = sqliteTable(
+  'report_rows',
+  {
+    id: integer('id').primaryKey({ autoIncrement: true }),
+    reportId: integer('report_id').notNull(),
+    accountId: integer('account_id').notNull(),
+    /** Our domain, as in `received_reports.covered_by`. */
+    domain: text('domain').notNull(),
+    /** Days since the epoch. */
+    day: integer('day').notNull(),
+    organisation: text('organisation').notNull(),
+    /** One of DMARC_CLASSES, `tls_ok` or `tls_failed`. */
+    class: text('class').notNull(),
+    /** A RowCause, or a result type of RFC 8460 §4.3. */
+    cause: text('cause').notNull(),
+    /** IP address that sent; of TLS sessions the host that received. `''`: several, or unknown. */
+    source: text('source').notNull(),
+    /** The service or domain that the mail authenticates. */
+    sender: text('sender').notNull(),
+    /** Of the DKIM signature. */
+    selector: text('selector').notNull(),
+    disposition: text('disposition').notNull(),
+    isFromUs: flag('is_from_us').notNull(),
+    /** Whether DKIM and SPF passed, aligned. */
+    dkim: flag('dkim').notNull(),
+    spf: flag('spf').notNull(),
+    count: integer('count').notNull(),
+  },
+  (t) => [index('report_rows_domain').on(t.accountId, t.domain, t.day), index('report_rows_report').on(t.reportId)],
+)
+describeTable(reportRows, { account: 'account_id', group: 'inbound' })
+
+/** What turned bad and was mailed to the owners, once until it has been good for a while. */
+export const reportAlerts = sqliteTable(
+  'report_alerts',
+  {
+    id: integer('id').primaryKey(),
+    accountId: integer('account_id').notNull(),
+    domainId: integer('domain_id').notNull(),
+    /** Key of the finding. */
+    cause: text('cause').notNull(),
+    text: text('text').notNull(),
+    lastSeenAt: time('last_seen_at').notNull(),
+  },
+  (t) => [uniqueIndex('report_alerts_cause').on(t.domainId, t.cause), index('report_alerts_account').on(t.accountId)],
+)
+describeTable(reportAlerts, { account: 'account_id', kept: { since: 'last_seen_at', days: 7 }, group: 'inbound' })

@@ -5,18 +5,18 @@
 import type { Resolver } from '#protocols/dns/resolver.ts'
 import { parseTags } from './check-dkim.ts'
 import * as result from './check-result.ts'
-import { DMARC_VALUE, type DomainDns, toDmarcHost } from './dns-records.ts'
+import { type DnsRecord, type DomainDns, formatDmarcValue, toDmarcHost } from './dns-records.ts'
 import { findRegistrableDomain } from './name.ts'
 
 /** The version must come first, with its value in capitals. */
 export const isDmarc = (text: string): boolean => /^[vV]\s*=\s*DMARC1\s*(;|$)/.test(text.trim())
 
 export async function checkDmarc(resolver: Resolver, dns: DomainDns): Promise<result.Check> {
-  const own = await checkPolicyAt(resolver, dns.domain)
+  const own = await checkPolicyAt(resolver, dns.domain, formatDmarcValue(dns))
   if (own !== undefined) return own
   const organisation = findRegistrableDomain(dns.domain)
   if (organisation !== undefined && organisation !== dns.domain) {
-    const inherited = await checkPolicyAt(resolver, organisation)
+    const inherited = await checkPolicyAt(resolver, organisation, formatDmarcValue(dns))
     if (inherited?.verified)
       return result.verified(`${dns.domain} has no DMARC record of its own and inherits: ${inherited.detail}`)
     if (inherited !== undefined) return inherited
@@ -24,11 +24,14 @@ export async function checkDmarc(resolver: Resolver, dns: DomainDns): Promise<re
   const host = toDmarcHost(dns.domain)
   const isPolicy = (text: string) => isDmarc(result.removeQuoting(text))
   const hint = await result.findAbsenceHint(resolver, dns.domain, host, (name) => resolver.txt(name), isPolicy)
-  return result.missing(`There is no DMARC record at ${host}.`, hint, result.adviseTxt(host, DMARC_VALUE))
+  return result.missing(`There is no DMARC record at ${host}.`, hint, result.adviseTxt(host, formatDmarcValue(dns)))
 }
 
-/** Checks the policy that `domain` itself publishes; undefined when there is none. */
-async function checkPolicyAt(resolver: Resolver, domain: string): Promise<result.Check | undefined> {
+/**
+ * Checks the policy that `domain` itself publishes; undefined when there is none.
+ * @param value to publish in place of an invalid one
+ */
+async function checkPolicyAt(resolver: Resolver, domain: string, value: string): Promise<result.Check | undefined> {
   const host = toDmarcHost(domain)
   const texts = result.toRecordsOrCheck(await resolver.txt(host), 'DMARC record (TXT)', host)
   if (result.isCheck(texts)) return texts
@@ -46,11 +49,21 @@ async function checkPolicyAt(resolver: Resolver, domain: string): Promise<result
     ? result.verified(`The DMARC record at ${host} is valid: ${result.quoteValue(record)}.`)
     : result.wrong(
         `The DMARC record at ${host} is ${result.quoteValue(record)}, which ${problem}.`,
-        result.adviseTxt(host, DMARC_VALUE),
+        result.adviseTxt(host, value),
       )
 }
 
 const isMeantAsDmarc = (text: string): boolean => /dmarc1/i.test(text) || parseTags(result.removeQuoting(text)).has('p')
+
+/** Any valid record passes: reports may go elsewhere. */
+export async function checkTlsReports(resolver: Resolver, { host, value }: DnsRecord): Promise<result.Check> {
+  const texts = result.toRecordsOrCheck(await resolver.txt(host), 'TLS report record (TXT)', host)
+  if (result.isCheck(texts)) return texts
+  const record = texts.find((text) => /^v=TLSRPTv1\s*;.*\brua\s*=/i.test(text))
+  return record === undefined
+    ? result.missing(`There is no TLS report record at ${host}; it is optional.`, result.adviseTxt(host, value))
+    : result.verified(`The TLS report record at ${host} is valid: ${result.quoteValue(record)}.`)
+}
 
 const POLICIES: readonly string[] = ['none', 'quarantine', 'reject']
 

@@ -37,8 +37,8 @@ export interface DomainDns extends DkimPublicKeys, NodeDns {
 export const DNS_RECORD_KEYS = ['spf', 'dkim', 'dmarc', 'return_path', 'mx'] as const
 export type DnsRecordKey = (typeof DNS_RECORD_KEYS)[number]
 
-/** Records that a domain may have but does not need: further DKIM keys, and the CNAME of its tracking host. */
-export type OptionalRecordKey = 'dkim_ed25519' | 'dkim_next' | 'dkim_ed25519_next' | 'tracking'
+/** Records that a domain may have but does not need: further DKIM keys, the tracking host, the address of TLS reports. */
+export type OptionalRecordKey = 'dkim_ed25519' | 'dkim_next' | 'dkim_ed25519_next' | 'tracking' | 'tls_reports'
 
 /** The checked records: those of the domain, its other DKIM keys, and the CNAME of its tracking host. */
 export type CheckKey = DnsRecordKey | OptionalRecordKey
@@ -81,7 +81,7 @@ export function buildDnsRecords(
   return {
     spf: { type: 'TXT', host: toReturnPathHost(dns), value: formatSpfValue(dns), verified: verified.spf },
     dkim: buildDkimRecord(dns, toRsaKey(dns), verified.dkim),
-    dmarc: { type: 'TXT', host: toDmarcHost(dns.domain), value: DMARC_VALUE, verified: verified.dmarc },
+    dmarc: { type: 'TXT', host: toDmarcHost(dns.domain), value: formatDmarcValue(dns), verified: verified.dmarc },
     return_path: {
       type: 'MX',
       host: toReturnPathHost(dns),
@@ -155,8 +155,20 @@ export function formatSpfValue(dns: DomainDns): string {
 
 export const formatDkimValue = ({ publicKey, type }: DkimPublicKey): string => formatDkimRecord(publicKey, type)
 
-/** RFC 9989 §4.7: a policy that changes nothing for the owner's other mail. */
-export const DMARC_VALUE = 'v=DMARC1; p=none;'
+/**
+ * RFC 9989 §4.7: a policy that changes nothing for the owner's other mail. Reports come to the return-path host: its MX
+ * leads to us, and below the same organisational domain it needs no further record (RFC 9990 §4).
+ */
+export const formatDmarcValue = (dns: DomainDns): string =>
+  `v=DMARC1; p=none; rua=mailto:dmarc-reports@${toReturnPathHost(dns)}`
+
+/** Asks for reports about TLS sessions with our MX (RFC 8460 §3). */
+export const buildTlsReportRecord = (dns: DomainDns): DnsRecord => ({
+  type: 'TXT',
+  host: `_smtp._tls.${dns.domain}`,
+  value: `v=TLSRPTv1; rua=mailto:tls-reports@${toReturnPathHost(dns)}`,
+  verified: false,
+})
 
 /** Returns at most one sentence: a name without a dot cannot be found in DNS, so records with it cannot be verified. */
 export const findHostnameWarnings = ({ hostname }: Pick<Config, 'hostname'>): string[] =>

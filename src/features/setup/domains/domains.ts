@@ -164,6 +164,7 @@ export function listDnsRecords(app: DnsSource, domain: Domain): records.ByRecord
     ...(ed25519Key && { dkim_ed25519: records.buildDkimRecord(dns, ed25519Key, domain.isEd25519Verified) }),
     ...(nextDkim && { dkim_next: records.buildDkimRecord(dns, records.toRsaKey(nextDkim), false) }),
     ...(nextEd25519 && { dkim_ed25519_next: records.buildDkimRecord(dns, nextEd25519, false) }),
+    ...(domain.inboundEnabled && { tls_reports: records.buildTlsReportRecord(dns) }),
     ...(host !== null && {
       // Points the tracking host to us.
       tracking: { type: 'CNAME', host, value: getCnameTarget(app.config), verified: trackingVerifiedAt !== null },

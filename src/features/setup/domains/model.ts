@@ -78,6 +78,13 @@ const DNS_RECORDS = S.Part('The DNS records to publish.', {
   tracking: Type.Optional(
     DnsRecord('CNAME of the tracking host: points tracked links to us. Present while a tracking domain is set.'),
   ),
+  tls_reports: S.extra(
+    Type.Optional(
+      DnsRecord(
+        'Asks for reports about TLS sessions with our MX. Optional; present while inbound mail is enabled. `GET /v1/domains/{id}/dns` checks it; `verified` is false here.',
+      ),
+    ),
+  ),
 })
 
 const FIELDS = {
@@ -284,6 +291,9 @@ export const PublishedDnsWire = Type.Object({
     return_path: PublishedRecord('Routes bounces to us; at the sending subdomain.'),
     mx: Type.Optional(PublishedRecord('Brings mail to the domain to us; present while inbound mail is enabled.')),
     tracking: Type.Optional(PublishedRecord('Points tracked links to us; present while a tracking domain is set.')),
+    tls_reports: Type.Optional(
+      PublishedRecord('Asks for TLS reports; optional, present while inbound mail is enabled.'),
+    ),
   }),
   checked_at: S.Timestamp({ description: 'When DNS was asked.' }),
   warnings: Type.Array(Type.String(), {

@@ -6,13 +6,14 @@ import type { App } from '#features/core/app/app.ts'
 import { isoTime } from '#platform/http/envelope.ts'
 import type { Answer, Resolver } from '#protocols/dns/resolver.ts'
 import { parseTags } from './check-dkim.ts'
-import { isDmarc } from './check-dmarc.ts'
+import { checkTlsReports, isDmarc } from './check-dmarc.ts'
 import { adviseTxt, type Check, removeQuoting, wrong } from './check-result.ts'
 import { checkSpf, exceedsSpfLimits, isSpf } from './check-spf.ts'
 import { checkTracking } from './check-tracking.ts'
 import { checkDomain } from './checks.ts'
 import data from './dns-providers.json' with { type: 'json' }
 import {
+  buildTlsReportRecord,
   type CheckKey,
   type DnsRecord,
   type DomainDns,
@@ -156,7 +157,7 @@ async function describeRecords(app: App, resolver: Resolver, domain: Domain, dns
   const isTracking = host !== null && !isHostElsewhere(app.db, accountId, host)
   const used: Partial<Record<CheckKey, Promise<Check> | Check>> = {
     ...checks,
-    ...(domain.inboundEnabled && { mx }),
+    ...(domain.inboundEnabled && { mx, tls_reports: checkTlsReports(resolver, buildTlsReportRecord(dns)) }),
     ...(isTracking && { tracking: checkTracking(resolver, { host, target: getCnameTarget(app.config) }) }),
   }
   const found = await Promise.all(

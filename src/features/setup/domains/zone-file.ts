@@ -37,6 +37,7 @@ const TITLES: Readonly<Record<CheckKey, string>> = {
   return_path: 'Return path: bounces reach this service',
   mx: 'MX: mail to the domain reaches this service',
   tracking: 'Tracking host: tracked links lead to this service',
+  tls_reports: 'TLS reports: senders report failed sessions; optional',
 }
 
 /** The file for the zone of the domain, with what DNS had when it was read. */

@@ -31,7 +31,7 @@ const store = async (app: App, changes: Partial<typeof dmarc> = {}, at = app.clo
   const report = { ...dmarc, ...changes }
   const refusal = findReportRefusal(app, report, at)
   if (refusal !== undefined) return refusal
-  return (await app.commit.write((tx) => storeDomainReport(app, tx, report, at))) ? 'stored' : 'known'
+  return (await app.commit.write((tx) => storeDomainReport(app, tx, report, at)))?.kind ?? 'gone'
 }
 
 /** An account with verified domains. */
@@ -66,6 +66,9 @@ test('a report is stored with its metadata and found by its id', async () => {
     contentRef: 7,
     sizeBytes: 11,
     createdAt: clock.now(),
+    counted: null,
+    uncounted: 'The message that brought it fails DMARC or is not authenticated, so anybody may have written it.',
+    policy: '{}',
   })
   expect(findReport(app.db, formatUuid(stored?.uuid ?? new Uint8Array()))).toEqual(stored as never)
   for (const id of ['nothing', '00000000-0000-7000-8000-000000000000'])

@@ -51,7 +51,8 @@ const dkimAt = (...texts: (string | string[])[]): Zone => ({ [DKIM]: { TXT: text
 const dmarcAt = (...texts: string[]): Zone => ({ [DMARC]: { TXT: texts } })
 const SPF_ADVICE = 'Publish a TXT record at send.example.com with the value v=spf1 ip4:192.0.2.25 ip6:2001:db8::25 -all'
 const DKIM_ADVICE = `Publish a TXT record at ${DKIM} with the value v=DKIM1; k=rsa; p=${KEY}`
-const DMARC_ADVICE = 'Publish a TXT record at _dmarc.example.com with the value v=DMARC1; p=none;'
+const DMARC_ADVICE =
+  'Publish a TXT record at _dmarc.example.com with the value v=DMARC1; p=none; rua=mailto:dmarc-reports@send.example.com'
 const failing = (outcome: CheckOutcome, detail: string) => ({ outcome, verified: false, detail })
 
 describe('all checks', () => {

@@ -25,7 +25,12 @@ test('records have full names without a trailing dot, unquoted values and a sepa
       verified: true,
     },
     dkim: { type: 'TXT', host: 'ts1._domainkey.example.com', value: 'v=DKIM1; k=rsa; p=MIIBIj', verified: false },
-    dmarc: { type: 'TXT', host: '_dmarc.example.com', value: 'v=DMARC1; p=none;', verified: true },
+    dmarc: {
+      type: 'TXT',
+      host: '_dmarc.example.com',
+      value: 'v=DMARC1; p=none; rua=mailto:dmarc-reports@send.example.com',
+      verified: true,
+    },
     return_path: { type: 'MX', host: 'send.example.com', value: 'mail.tassis.test', priority: 10, verified: false },
     mx: { type: 'MX', host: 'example.com', value: 'mail.tassis.test', priority: 10, verified: false },
   })

@@ -94,7 +94,7 @@ describe('GET /v1/domains/{id}/dns', () => {
           name: '_dmarc.example.com',
           zone: 'example.com',
           host: '_dmarc',
-          expected: 'v=DMARC1; p=none;',
+          expected: 'v=DMARC1; p=none; rua=mailto:dmarc-reports@send.example.com',
           found: [],
           status: 'missing',
           detail: expect.stringContaining('There is no DMARC record'),

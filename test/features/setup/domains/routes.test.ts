@@ -77,13 +77,21 @@ function createPendingWire({ t }: HttpTest, name: string) {
       spf: record('TXT', `send.${name}`, 'v=spf1 ip4:192.0.2.25 -all'),
       dkim: record('TXT', `${row.selector}._domainkey.${name}`, `v=DKIM1; k=rsa; p=${row.publicKey}`),
       dkim_ed25519: record('TXT', `${row.selector}e._domainkey.${name}`, `v=DKIM1; k=ed25519; p=${row.ed25519}`),
-      dmarc: record('TXT', `_dmarc.${name}`, 'v=DMARC1; p=none;'),
+      dmarc: record('TXT', `_dmarc.${name}`, `v=DMARC1; p=none; rua=mailto:dmarc-reports@send.${name}`),
       return_path: { ...record('MX', `send.${name}`, 'mail.tassis.test'), priority: 10 },
       mx: { ...record('MX', name, 'mail.tassis.test'), priority: 10 },
     },
     created_at: at,
     updated_at: at,
   }
+}
+
+/** Present while inbound mail is enabled. */
+const TLS_REPORTS = {
+  type: 'TXT',
+  host: '_smtp._tls.example.com',
+  value: 'v=TLSRPTv1; rua=mailto:tls-reports@send.example.com',
+  verified: false,
 }
 
 describe('/v1/domains', () => {
@@ -234,6 +242,7 @@ describe('/v1/domains', () => {
         dmarc: records.dmarc,
         return_path: { ...records.return_path, ...yes },
         mx: { ...records.mx, ...yes },
+        tls_reports: TLS_REPORTS,
       },
     }
     expect(status).toBe(200)
@@ -251,7 +260,7 @@ describe('/v1/domains', () => {
           dmarc: {
             verified: false,
             detail:
-              'There is no DMARC record at _dmarc.example.com. Publish a TXT record at _dmarc.example.com with the value v=DMARC1; p=none;',
+              'There is no DMARC record at _dmarc.example.com. Publish a TXT record at _dmarc.example.com with the value v=DMARC1; p=none; rua=mailto:dmarc-reports@send.example.com',
           },
           return_path: { verified: true, detail: 'The MX of send.example.com points to mail.tassis.test.' },
           mx: { verified: true, detail: 'The MX of example.com points to mail.tassis.test.' },
@@ -266,7 +275,12 @@ describe('/v1/domains', () => {
     await using http = await startHttpTest()
     const { id } = await http.t.register('example.com')
     const patched = await http.call('PATCH', `/v1/domains/${id}`, { inbound_enabled: true })
-    const wire = { ...createPendingWire(http, 'example.com'), inbound_enabled: true }
+    const pending = createPendingWire(http, 'example.com')
+    const wire = {
+      ...pending,
+      inbound_enabled: true,
+      dns_records: { ...pending.dns_records, tls_reports: TLS_REPORTS },
+    }
     expect(patched).toEqual({ status: 200, body: { data: wire } })
     for (const body of [{}, { inbound_enabled: 'false' }, { inbound_enabled: true, domain: 'b.example' }])
       expect((await http.call('PATCH', `/v1/domains/${id}`, body)).status).toBe(422)

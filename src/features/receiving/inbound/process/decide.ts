@@ -31,8 +31,8 @@ const sql = prepareStatements((db) => ({
 /** Role mailboxes of this host (RFC 5321 §4.5.1, RFC 2142 §4); the last three receive feedback and domain reports. */
 const HOST_MAILBOXES: ReadonlySet<string> = new Set(['postmaster', 'abuse', 'fbl', 'dmarc-reports', 'tls-reports'])
 
-/** Role mailboxes that every receiving domain must have (RFC 5321 §4.5.1, RFC 2142 §4). */
-const DOMAIN_MAILBOXES: ReadonlySet<string> = new Set(['postmaster', 'abuse'])
+/** Role mailboxes of a return-path domain (RFC 5321 §4.5.1, RFC 2142 §4), and the addresses of reports about its domain. */
+const DOMAIN_MAILBOXES: ReadonlySet<string> = new Set(['postmaster', 'abuse', 'dmarc-reports', 'tls-reports'])
 
 const userUnknown: Rejection = { code: 550, text: '5.1.1 User unknown' }
 /** Also sent for registered domains without inbound mail: remote clients must not learn which customers are here. */

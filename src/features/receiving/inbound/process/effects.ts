@@ -9,7 +9,7 @@ import { findMailbox, type Mailbox } from '#features/receiving/agent-mailboxes/m
 import { applyBounce, type ReportContext } from '#features/receiving/bounces/apply.ts'
 import { applyComplaint } from '#features/receiving/complaints/apply.ts'
 import { findFeedbackLoop } from '#features/receiving/complaints/match.ts'
-import { storeDomainReport } from '#features/receiving/domain-reports/store.ts'
+import { type NewReport, storeDomainReport } from '#features/receiving/domain-reports/store.ts'
 import { type OperatorMailKind, storeOperatorMail } from '#features/receiving/postmaster/store.ts'
 import type { Destination, ParsedReport, ReceivedMail, StoredMessage } from '#features/receiving/received/message.ts'
 import { findRoute, toRouteKey } from '#features/receiving/route-rules/rows.ts'
@@ -18,14 +18,13 @@ import type { Tx } from '#platform/db/commit.ts'
 import { formatUuid } from '#platform/ids.ts'
 import type { Millis } from '#platform/time/clock.ts'
 import { toALabels } from '#protocols/address/domain.ts'
-import type { AggregateReport } from '#protocols/aggregate-reports/report.ts'
 import { isAutoReplyOrReceipt } from '#protocols/dsn/parse.ts'
 import { type NewInbound, storeInbound } from './store.ts'
 
 export interface PreparedMessage {
   readonly received: ReceivedMail
   /** The message's aggregate report, with its content in the content store. */
-  readonly report: (AggregateReport & { readonly contentRef: number }) | undefined
+  readonly report: NewReport | undefined
   readonly reportProblem: string | undefined
   readonly classification: { readonly label: string; readonly confidence: number } | undefined
   /** Why the message's aggregate report is rejected, a sentence. */

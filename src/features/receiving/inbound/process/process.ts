@@ -416,7 +416,8 @@ export class InboundProcessor {
     )
     const aggregate = result.report?.kind === 'aggregate' ? result.report.report : undefined
     const reportRefusal = aggregate && findReportRefusal(app, aggregate, app.eventTime())
-    const report = aggregate && reportRefusal === undefined ? await storeReportContent(app, aggregate) : undefined
+    const stored = aggregate && reportRefusal === undefined ? await storeReportContent(app, aggregate) : undefined
+    const report = stored && { ...stored, origin: result.authentication }
     const received: ReceivedMail = {
       envelope: toEnvelope(entry),
       message,
