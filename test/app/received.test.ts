@@ -336,6 +336,8 @@ test('reports can be listed and shown, without control characters', async () => 
     period_end: '2025-11-20T23:59:59.000Z',
     size_bytes: Buffer.byteLength(dmarcXml({ domain: 'sender.test' })) + 16,
     received_at: '2025-11-21T06:07:08.000Z',
+    counted: null,
+    uncounted: 'The message that brought it fails DMARC or is not authenticated, so anybody may have written it.',
   } as never)
   expect((await run('list')).out.split('\n').map((line) => line.replace(/ {2,}/g, '|'))).toEqual([
     'ID|RECEIVED AT|KIND|DOMAIN|ORGANISATION|PERIOD START|PERIOD END|ACCOUNT',

@@ -31,7 +31,7 @@ const DomainReports = Type.Object({
   findings: Type.Array(
     Type.Object({
       key: S.Text('The same for the same cause at another time.'),
-      level: S.StringEnum(FINDING_LEVELS),
+      level: S.StringEnum(FINDING_LEVELS, { description: '`bad` is mailed to the owners.' }),
       text: S.Text('Sentences.'),
     }),
     { description: 'What the reports mean, the most urgent first.' },
@@ -48,7 +48,7 @@ const DomainReports = Type.Object({
   totals: Counts,
   sources: Type.Array(
     Type.Object({
-      class: S.StringEnum(DMARC_CLASSES),
+      class: S.StringEnum(DMARC_CLASSES, { description: 'As in `totals`.' }),
       cause: S.Text('Why, such as `forwarded` or `missing_key`; empty: nothing is remarkable.'),
       name: S.Text('Service or address; empty: several addresses.'),
       sender: S.Text('The service or domain that its mail authenticates; empty: none.'),
@@ -68,6 +68,7 @@ const DomainReports = Type.Object({
       reports: S.Count('Counted reports.'),
       count: S.Count('Messages or sessions.'),
     }),
+    { description: 'The 100 that counted most.' },
   ),
   tls: S.Part('TLS sessions of senders with our server.', {
     ok: S.Count('Sessions that succeeded.'),
@@ -79,6 +80,7 @@ const DomainReports = Type.Object({
         count: S.Count('Sessions.'),
         text: S.Text('What it means and how to mend it.'),
       }),
+      { description: 'By cause, the most frequent first.' },
     ),
   }),
 })
