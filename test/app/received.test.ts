@@ -340,7 +340,7 @@ test('reports can be listed and shown, without control characters', async () => 
     uncounted: 'The message that brought it fails DMARC or is not authenticated, so anybody may have written it.',
   } as never)
   expect((await run('list')).out.split('\n').map((line) => line.replace(/ {2,}/g, '|'))).toEqual([
-    'ID|RECEIVED AT|KIND|DOMAIN|ORGANISATION|PERIOD START|PERIOD END|ACCOUNT',
+    'ID|RECEIVED AT|KIND|DOMAIN|ORGANISATION|PERIOD START|PERIOD END|ACCOUNT|COUNTED',
     `${tls}|2025-11-21 06:07:08Z|tls|mail.tassis.test|Receiver Inc.|2025-11-20 00:00:00Z|2025-11-21 23:59:59Z`,
     `${dmarc}|2025-11-21 06:07:08Z|dmarc|sender.test|receiver [2J.example|2025-11-20 00:00:00Z|2025-11-20 23:59:59Z|Acme`,
   ])

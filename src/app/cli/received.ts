@@ -106,7 +106,7 @@ export function addReportCommands(program: Command): void {
     .option('--domain <domain>', 'only this domain')
     .list(
       ({ api, options: { domain } }: ListContext<{ domain?: string }>) => api.operator.listReports({ domain }),
-      'id received_at kind domain organisation period_start period_end account counted uncounted',
+      'id received_at kind domain organisation period_start period_end account counted',
     )
   add(
     'import <files...>',

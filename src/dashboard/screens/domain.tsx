@@ -21,6 +21,7 @@ import { DomainStatus, Steps } from './domains/marks.tsx'
 import { Publishing } from './domains/publish.tsx'
 import { useDomainEvents } from './domains/queries.ts'
 import { DomainRecords } from './domains/records.tsx'
+import { DomainReports } from './domains/reports.tsx'
 import { isNew, listFormerKeys, toWarningsKey } from './domains/state.ts'
 
 interface DomainProps {
@@ -131,6 +132,7 @@ function DomainView({ domain }: DomainProps) {
       {domain.status === 'verified' && <TestEmail domain={domain} />}
       <Publishing domain={domain} />
       <DomainRecords domain={domain} />
+      {!isNew(domain) && <DomainReports domain={domain} />}
       <FormerKeys domain={domain} />
       <DomainSettings domain={domain} />
       <DeleteDomain domain={domain} />

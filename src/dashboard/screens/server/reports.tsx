@@ -73,6 +73,7 @@ export function ReportScreen() {
               ['Account', report.account ?? 'No account has this domain'],
               ['Received', <Time key="received" iso={report.received_at} isRelative />],
               ['Size', formatBytes(report.size_bytes)],
+              ['Counted', report.counted?.toLocaleString() ?? `No. ${report.uncounted ?? ''}`],
             ]}
           />
           {report.is_truncated && <Text c="dimmed">Only the first part is shown.</Text>}

@@ -162,13 +162,13 @@ const listNames = (names: string): string => names.split(',').slice(0, 3).join('
 /** What each result type of RFC 8460 §4.3 says about our side, and what to do. */
 const TLS_CAUSES: Readonly<Record<string, string>> = {
   'starttls-not-supported':
-    'the server did not offer STARTTLS. Set a certificate for port 25 (`tassis doctor`, certificates), and let no firewall change SMTP.',
-  'certificate-expired': 'its certificate has expired. Renew it (`tassis doctor`, certificates).',
+    'the server did not offer STARTTLS. Set a certificate for port 25 (tassis doctor, certificates), and let no firewall change SMTP.',
+  'certificate-expired': 'its certificate has expired. Renew it (tassis doctor, certificates).',
   'certificate-host-mismatch':
     'its certificate does not name this host. Use a certificate with the name to which the MX record points.',
   'certificate-not-trusted':
     'its certificate is of no trusted authority. Use one of a public authority, with all intermediate certificates.',
-  'validation-failure': 'its TLS could not be validated. Test it with `openssl s_client -starttls smtp`.',
+  'validation-failure': 'its TLS could not be validated. Test it with openssl s_client -starttls smtp.',
   'tlsa-invalid':
     'the TLSA record does not match its certificate. Publish a TLSA record of the present key, or remove it.',
   'dnssec-invalid': 'DNSSEC of the domain is broken. Repair the signatures, or remove the DS record.',

@@ -40,7 +40,7 @@ test('story 1: 400 sessions lost to our own expired certificate', async () => {
   expect(await findText('tls:certificate-expired')).toEqual({
     key: 'tls:certificate-expired',
     level: 'bad',
-    text: '400 TLS sessions of 1,000 to mail.tassis.test failed, because its certificate has expired. Renew it (`tassis doctor`, certificates). Mail of senders that require TLS was delayed or lost (reported by Google Inc.).',
+    text: '400 TLS sessions of 1,000 to mail.tassis.test failed, because its certificate has expired. Renew it (tassis doctor, certificates). Mail of senders that require TLS was delayed or lost (reported by Google Inc.).',
   })
   expect((await t.reports()).tls).toMatchObject({ ok: 600, failed: 400 })
 })
