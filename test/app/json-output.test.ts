@@ -4,7 +4,7 @@
  * after each command.
  */
 import { afterAll, beforeAll, expect, setDefaultTimeout, test } from 'bun:test'
-import { chownSync, readdirSync, writeFileSync } from 'node:fs'
+import { chownSync, mkdirSync, readdirSync, writeFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import type { Command } from 'commander'
 import { createProgram } from '#app/cli/program.ts'
@@ -154,7 +154,7 @@ one   mail show : ${ids.mail} ! 1 ${UNKNOWN}
 one   mail retry : ${ids.mail} ! 1 ${UNKNOWN}
 one   mail delete : ${ids.otherMail} ! 1 ${UNKNOWN}
 list  reports list ! 2 --limit 0
-list  reports import r.xml ! 1 none.xml
+list  reports import : REPORTS/r.xml ! 1 NONE.xml
 one   reports show : ${ids.report} ! 1 ${UNKNOWN}
 list  certificates list
 one   certificates retry ! 2 x
@@ -214,7 +214,8 @@ beforeAll(async () => {
   writeFileSync(join(files.path, 'addresses.csv'), 'email_address\nc@x.test\n')
   const { credentials } = await startUpdateServer()
   writeFileSync(join(files.path, 'tsig'), credentials.secret)
-  writeFileSync(join(files.path, 'r.xml'), dmarcXml({ domain: 'sender.test', reportId: 'imported' }))
+  mkdirSync(join(files.path, 'REPORTS'))
+  writeFileSync(join(files.path, 'REPORTS', 'r.xml'), dmarcXml({ domain: 'sender.test', reportId: 'imported' }))
   const { accountId } = await setUpAccount(settings, { verified: true })
   const stored = await storeRows(accountId)
   if (IS_ROOT) for (const name of ['', ...listForeign(data.path)]) chownSync(join(data.path, name), OWNER, OWNER)

@@ -28,7 +28,7 @@ describeInBrowser('the reports about a domain in the dashboard', (open) => {
     await page.getByText('Neither ours nor of a known service').waitFor()
     for (const width of [1440, 390]) {
       await page.setViewportSize({ width, height: 900 })
-      await page.getByText('certificate-expired').first().waitFor()
+      await page.getByText('its certificate has expired').first().waitFor()
       expect(await overflowPx(page)).toBeLessThanOrEqual(0)
       expect(await findAxeViolations(page)).toEqual([])
     }

@@ -114,9 +114,7 @@ export function addReportCommands(program: Command): void {
     {
       'files...': 'XML, JSON, gz, zip or eml files, or folders with them',
     },
-  ).answer<unknown, { data: ImportedFile[] }, [readonly string[]]>(importReports, (found) =>
-    formatPage(found, 'file result counted reason'),
-  )
+  ).answer(importReports, (found) => formatPage(found, 'file result counted reason'))
   add('show <id>', 'show the unpacked XML or JSON of a report', {
     id: 'report ID, as shown by `tassis reports list`',
   }).answer(
@@ -125,52 +123,33 @@ export function addReportCommands(program: Command): void {
   )
 }
 
-interface ImportedFile {
-  readonly file: string
-  readonly result: 'counted' | 'listed' | 'known' | 'refused'
-  /** Messages or sessions that were counted. */
-  readonly counted: number
-  /** Why nothing was counted. */
-  readonly reason: string | null
-}
-
-const REPORT_FILE = /\.(?:xml|json|gz|zip|eml)$/i
-
-/** The files themselves, and those in folders that can be reports. Throws CommandError. */
+/** The files themselves, and those in folders that can be reports. */
 const listReportFiles = (paths: readonly string[]): string[] =>
   paths.flatMap((path) => {
-    try {
-      if (!runAsCaller(() => statSync(path)).isDirectory()) return [path]
-      const names = runAsCaller(() => readdirSync(path, { recursive: true, encoding: 'utf8' }))
-      return names
-        .filter((name) => REPORT_FILE.test(name))
-        .map((name) => join(path, name))
-        .sort()
-    } catch (error) {
-      throw new CommandError(`${path} cannot be read: ${error instanceof Error ? error.message : String(error)}.`)
-    }
+    if (!runAsCaller(() => statSync(path, { throwIfNoEntry: false }))?.isDirectory()) return [path]
+    const names = runAsCaller(() => readdirSync(path, { recursive: true, encoding: 'utf8' }))
+    return names
+      .filter((name) => /\.(?:xml|json|gz|zip|eml)$/i.test(name))
+      .map((name) => join(path, name))
+      .sort()
   })
 
 /** Imports file by file; one that is refused does not stop the others. */
-async function importReports({ api }: Context, paths: readonly string[]): Promise<{ data: ImportedFile[] }> {
-  const data: ImportedFile[] = []
+async function importReports({ api }: Context, paths: readonly string[]) {
+  const data: { file: string; result: string; counted: number; reason: string | null }[] = []
   for (const file of listReportFiles(paths)) {
     const content = readInput(file, 'report').toString('base64')
     try {
-      const {
-        is_new: isNew,
-        counted,
-        uncounted,
-      } = (await api.operator.createReport({ name: basename(file), content })).data
+      const imported = (await api.operator.createReport({ name: basename(file), content })).data
+      const { is_new: isNew, counted, uncounted } = imported
       const result = !isNew ? 'known' : uncounted === null ? 'counted' : 'listed'
       data.push({ file, result, counted, reason: isNew ? uncounted : 'It was stored before.' })
     } catch (error) {
       if (!(error instanceof TassisError) || error.code !== 'report_refused') throw error
       data.push({ file, result: 'refused', counted: 0, reason: error.message })
+      process.exitCode = 1
     }
   }
-  if (data.length === 0) throw new CommandError('There is no file with a report: .xml, .json, .gz, .zip or .eml.')
-  if (data.some(({ result }) => result === 'refused')) process.exitCode = 1
   return { data }
 }
 

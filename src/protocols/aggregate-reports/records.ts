@@ -6,10 +6,11 @@ import { isIP } from 'node:net'
 import { cleanText, type DmarcRow, type ReportRecords, sanitiseDomain, type TlsRow, toRecord } from './report.ts'
 
 export const MAX_RECORDS = 25_000
-/** Different rows of a report; the smallest beyond it are added up. */
-const MAX_ROWS = 2000
 const MAX_RECORD_LENGTH = 64 * 1024
+/** Of a record, and of a TLS report. */
 const MAX_RESULTS = 8
+const MAX_POLICIES = 20
+const MAX_DETAILS = 1000
 /** More than any receiver counts within the days of a report. */
 const MAX_COUNT = 1_000_000_000
 
@@ -46,23 +47,13 @@ export function readDmarcRecords(xml: string, domain: string, published: unknown
   const tags = 'p sp np adkim aspf pct fo testing t'.split(' ')
   const texts = tags.map((tag) => [tag === 'testing' ? 't' : tag, reader.text(toRecord(published)[tag]).toLowerCase()])
   const policy = Object.fromEntries(texts.filter(([, text]) => /^[a-z0-9:]{1,10}$/.test(text ?? '')))
-  return { ...NO_RECORDS, rows: limitRows([...groups.values()]), policy, skipped }
+  return { ...NO_RECORDS, rows: [...groups.values()], policy, skipped }
 }
 
 function addRow(groups: Map<string, DmarcRow>, row: DmarcRow): void {
   const key = JSON.stringify({ ...row, count: 0 })
   groups.set(key, { ...row, count: row.count + (groups.get(key)?.count ?? 0) })
 }
-
-function limitRows(rows: DmarcRow[]): DmarcRow[] {
-  rows.sort((a, b) => b.count - a.count)
-  const rest = new Map<string, DmarcRow>()
-  for (const { count, disposition, isDkimAligned, isSpfAligned } of rows.splice(MAX_ROWS))
-    addRow(rest, { ...OTHERS, count, disposition, isDkimAligned, isSpfAligned })
-  return [...rows, ...rest.values()]
-}
-
-const OTHERS = { sourceIp: '', reasons: [], envelopeFrom: '', dkim: [], spf: [] }
 
 function readRecord(xml: string, domain: string, { parse, text, first }: XmlReader): DmarcRow | undefined {
   const record = first(Object.values(parse(xml))[0])
@@ -96,8 +87,8 @@ function readRecord(xml: string, domain: string, { parse, text, first }: XmlRead
   }
 }
 
-const toList = (value: unknown): readonly unknown[] =>
-  (value === undefined ? [] : Array.isArray(value) ? (value as unknown[]) : [value]).slice(0, MAX_RESULTS)
+const toList = (value: unknown, max = MAX_RESULTS): readonly unknown[] =>
+  (value === undefined ? [] : Array.isArray(value) ? (value as unknown[]) : [value]).slice(0, max)
 
 /** An address in the one form by which rows are compared; undefined: it is none. */
 export function normaliseIp(text: string): string | undefined {
@@ -115,8 +106,7 @@ function parseCount(text: string): number | undefined {
 export function readTlsSessions(policies: unknown, domain: string): ReportRecords {
   const sessions: TlsRow[] = []
   let skipped = 0
-  const limited = Array.isArray(policies) ? policies.slice(0, MAX_RECORDS) : []
-  for (const each of limited.map(toRecord)) {
+  for (const each of toList(policies, MAX_POLICIES).map(toRecord)) {
     const summary = toRecord(each['summary'])
     const [good, bad] = ['successful', 'failure'].map((kind) => summary[`total-${kind}-session-count`])
     const isOurs = (sanitiseDomain(toRecord(each['policy'])['policy-domain']) ?? domain) === domain
@@ -126,8 +116,7 @@ export function readTlsSessions(policies: unknown, domain: string): ReportRecord
     }
     if (Number(good) > 0) sessions.push({ count: Number(good), failure: '', receiver: '' })
     let unspecified = Number(bad ?? 0)
-    const details: unknown = each['failure-details']
-    for (const detail of (Array.isArray(details) ? details.slice(0, MAX_RECORDS) : []).map(toRecord)) {
+    for (const detail of toList(each['failure-details'], MAX_DETAILS).map(toRecord)) {
       const stated = detail['failed-session-count']
       const count = Math.min(isCount(stated) ? Number(stated) : 0, unspecified)
       if (count === 0) continue
@@ -138,13 +127,7 @@ export function readTlsSessions(policies: unknown, domain: string): ReportRecord
     }
     if (unspecified > 0) sessions.push({ count: unspecified, failure: 'unspecified', receiver: '' })
   }
-  const groups = Map.groupBy(sessions, ({ failure, receiver }) => `${failure} ${receiver}`)
-  const added = [...groups.values()].flatMap((rows) => {
-    const count = rows.reduce((sum, row) => sum + row.count, 0)
-    return rows[0] ? [{ ...rows[0], count }] : []
-  })
-  if (added.length > MAX_ROWS) return { ...NO_RECORDS, problem: 'The report names too many hosts, so none is counted.' }
-  return { ...NO_RECORDS, sessions: added, skipped }
+  return { ...NO_RECORDS, sessions, skipped }
 }
 
 const isCount = (value: unknown): boolean =>

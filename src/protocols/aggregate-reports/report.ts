@@ -6,7 +6,6 @@ import { parseDomain } from '#protocols/address/domain.ts'
 
 /** Messages that a receiver handled in the same way. */
 export interface DmarcRow {
-  /** `''`: several, beyond the limit of rows. */
   readonly sourceIp: string
   readonly count: number
   readonly disposition: 'none' | 'quarantine' | 'reject'

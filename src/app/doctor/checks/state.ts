@@ -132,7 +132,7 @@ export function checkDeliveryAlerts({ service }: DoctorContext): Found {
 
 /** What receivers report about the mail of domains, and about TLS sessions with this server. */
 export const checkDomainReports = withData(({ db, clock }) => {
-  const alerts = listReportAlerts(db, clock.now(), MAX_ALERTS)
+  const alerts = listReportAlerts(db, null, clock.now(), MAX_ALERTS)
   if (alerts.length === 0) return ok('No DMARC or TLS report of the last week shows a problem.')
   return alerts.map(({ domain, cause, text }) =>
     warning(

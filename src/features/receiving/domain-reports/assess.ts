@@ -11,7 +11,7 @@ import { listOutboundIps } from '#platform/settings/outbound-source.ts'
 import type { Millis } from '#platform/time/clock.ts'
 import { days } from '#platform/units.ts'
 import { normaliseIp } from '#protocols/aggregate-reports/records.ts'
-import type { AggregateReport } from '#protocols/aggregate-reports/report.ts'
+import type { AggregateReport, ReportRecords } from '#protocols/aggregate-reports/report.ts'
 import type { AuthenticationResult } from '#protocols/authentication/result.ts'
 import { classifyRow, type SenderFacts } from './classify.ts'
 import type { reportRows } from './tables.ts'
@@ -62,13 +62,13 @@ export function assessReport(
     return refuse('Its period is missing, or is not one of at most eight days.')
   if (beginMs > at + MAX_AHEAD_MS || endMs < at - days(RETENTION_DAYS))
     return refuse(`Its period is in the future or more than ${RETENTION_DAYS} days ago.`)
-  const rows = report.kind === 'tls' ? toTlsRows(report) : toDmarcRows(report, readSenderFacts(app, domain))
+  const rows = toRows(records, readSenderFacts(app, domain))
   if (rows.length === 0) return refuse('It has no record with a valid address and count about the domain.')
   const claimed = rows.reduce((sum, row) => sum + (row.isFromUs ? row.count : 0), 0)
-  const sent = claimed > 0 ? countSends(app, domain, beginMs, endMs) : 0
+  const sent = claimed > 0 ? countSends(app, domain.accountId, beginMs, endMs) : 0
   if (claimed > sent * RETRY_FACTOR + RETRY_MARGIN)
     return refuse(
-      `It is doubtful: it says that ${claimed} messages of the domain left our addresses, but we sent ${sent} at most.`,
+      `It is doubtful: it says that ${claimed} messages left our addresses, but the account sent ${sent} at most.`,
     )
   return { day, rows, uncounted: null, policy }
 }
@@ -82,31 +82,16 @@ const RETRY_FACTOR = 2
 const RETRY_MARGIN = 10
 /** Mail waits for up to some days before it is sent. */
 const MAX_WAIT_DAYS = 5
-/** A busier account is compared with its total of the days. */
-const MAX_EMAILS_COUNTED = 20_000
 
 const sql = prepareStatements((db) => ({
-  emails: db.prepare<{ emails: number; recipients: number }, [number, number, Millis, Millis]>(
-    `SELECT count(*) AS emails, total(CASE WHEN domain_id = ? THEN recipient_count ELSE 0 END) AS recipients FROM
-     (SELECT domain_id, recipient_count FROM emails WHERE account_id = ? AND created_at BETWEEN ? AND ? LIMIT ${MAX_EMAILS_COUNTED})`,
-  ),
-  total: db.prepare<{ sent: number }, [number, number, number]>(
+  sent: db.prepare<{ sent: number }, [number, number, number]>(
     `SELECT total(sent) AS sent FROM daily_figures WHERE account_id = ? AND day BETWEEN ? AND ? AND domain = ''`,
-  ),
-  hasOlder: db.prepare<{ id: number }, [number, Millis]>(
-    'SELECT id FROM emails WHERE account_id = ? AND created_at < ? LIMIT 1',
   ),
 }))
 
-/** How many messages of a domain we may have sent in a period: at least as many as we did. */
-function countSends({ db }: Pick<App, 'db'>, { id, accountId, createdAt }: Domain, begin: Millis, end: Millis): number {
-  const [from, to] = [begin - days(MAX_WAIT_DAYS), end + days(1)]
-  const total = sql(db).total.get(accountId, dayOf(from), dayOf(to))?.sent ?? 0
-  // After retention has deleted emails, only the totals are left.
-  const isComplete = createdAt >= from || sql(db).hasOlder.get(accountId, from) !== null
-  const found = isComplete ? sql(db).emails.get(id, accountId, from, to) : undefined
-  return found && found.emails < MAX_EMAILS_COUNTED ? Math.min(total, found.recipients) : total
-}
+/** How many messages the account may have sent in a period: at least as many as it did. */
+const countSends = ({ db }: Pick<App, 'db'>, accountId: number, begin: Millis, end: Millis): number =>
+  sql(db).sent.get(accountId, dayOf(begin) - MAX_WAIT_DAYS, dayOf(end) + 1)?.sent ?? 0
 
 /** What tells our mail of the domain from that of others. */
 function readSenderFacts({ config, cluster }: Pick<App, 'config' | 'cluster'>, domain: Domain): SenderFacts {
@@ -124,29 +109,19 @@ function readSenderFacts({ config, cluster }: Pick<App, 'config' | 'cluster'>, d
   }
 }
 
-const NO_ROW = { source: '', sender: '', selector: '', disposition: 'none', isFromUs: false, dkim: false, spf: false }
+/** What the sessions of a TLS report lack. */
+const NO_ROW = { sender: '', selector: '', disposition: 'none', isFromUs: false, dkim: false, spf: false }
 
-const toDmarcRows = ({ records }: AggregateReport, facts: SenderFacts): CountedRow[] =>
-  addUp(
-    (records?.rows ?? []).map((row) => ({
-      ...classifyRow(row, facts),
-      source: row.sourceIp,
-      disposition: row.disposition,
-      dkim: row.isDkimAligned,
-      spf: row.isSpfAligned,
-      count: row.count,
-    })),
-  )
-
-/** The class of TLS sessions, beside those of DMARC. */
-const toTlsRows = ({ records }: AggregateReport): CountedRow[] =>
-  (records?.sessions ?? []).map(({ count, failure, receiver }) => ({
-    ...NO_ROW,
-    class: failure === '' ? 'tls_ok' : 'tls_failed',
-    cause: failure,
-    source: receiver,
-    count,
-  }))
+const toRows = ({ rows, sessions }: ReportRecords, facts: SenderFacts): CountedRow[] =>
+  addUp([
+    ...rows.map((row) => {
+      const { sourceIp: source, disposition, isDkimAligned: dkim, isSpfAligned: spf, count } = row
+      return { ...classifyRow(row, facts), source, disposition, dkim, spf, count }
+    }),
+    ...sessions.map(({ count, failure: cause, receiver: source }) => {
+      return { ...NO_ROW, class: cause === '' ? 'tls_ok' : 'tls_failed', cause, source, count }
+    }),
+  ])
 
 function addUp(rows: readonly CountedRow[]): CountedRow[] {
   const groups = new Map<string, CountedRow>()

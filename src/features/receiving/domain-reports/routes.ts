@@ -1,5 +1,5 @@
 /** @module GET /v1/domains/{id}/reports: what DMARC and TLS reports of other hosts say about a domain. */
-import { Type } from '@sinclair/typebox'
+import { type TProperties, Type } from '@sinclair/typebox'
 import { Elysia } from 'elysia'
 import type { App } from '#features/core/app/app.ts'
 import { authenticated, describeWith } from '#features/core/app/http.ts'
@@ -14,74 +14,59 @@ import { FINDING_LEVELS, summariseReports } from './findings.ts'
 const PERIOD_DAYS = { minimum: 1, maximum: 90, default: 30 }
 
 const COUNTS = Object.fromEntries(
-  [...DMARC_CLASSES, 'tls_ok', 'tls_failed'].map((name) => [
-    name,
-    S.Count(`Messages or sessions of class \`${name}\`.`),
-  ]),
+  [...DMARC_CLASSES, 'tls_ok', 'tls_failed'].map((name) => [name, S.Count(`\`${name}\`.`)]),
 )
-const Counts = Type.Object(COUNTS, {
-  description:
-    'Messages: `aligned` ours that pass DMARC, `broken` ours that fail, `other` sent elsewhere that pass, `service` of a known service that fail, `foreign` of unknown senders that fail. TLS sessions: `tls_ok`, `tls_failed`.',
-})
 const Day = S.Text('UTC day, YYYY-MM-DD.')
+const listOf = <T extends TProperties>(description: string, fields: T) =>
+  Type.Array(Type.Object(fields), { description })
+
 const DomainReports = Type.Object({
   domain: S.Text('The domain; reports about its subdomains count too.'),
   from: Day,
   to: Day,
-  findings: Type.Array(
-    Type.Object({
-      key: S.Text('The same for the same cause at another time.'),
-      level: S.StringEnum(FINDING_LEVELS, { description: '`bad` is mailed to the owners.' }),
-      text: S.Text('Sentences.'),
-    }),
-    { description: 'What the reports mean, the most urgent first.' },
-  ),
+  findings: listOf('What the reports mean, the most urgent first.', {
+    key: S.Text('The same for the same cause at another time.'),
+    level: S.StringEnum(FINDING_LEVELS, { description: '`bad` is mailed to the owners.' }),
+    text: S.Text('Sentences.'),
+  }),
   advice: S.Part('Whether the DMARC policy may be raised.', {
     next: S.TextOrNull('`quarantine` or `reject`; null: the policy is the strictest.'),
     is_safe: Type.Boolean({ description: 'Whether nothing is missing.' }),
     text: S.Text('A sentence.'),
     missing: Type.Array(Type.String(), { description: 'What must be done or known first.' }),
   }),
-  policy: Type.Record(Type.String(), Type.String(), {
-    description: 'Tags of the DMARC policy that the newest report found: p, sp, np, adkim, aspf, pct, t.',
+  policy: Type.Record(Type.String(), Type.String(), { description: 'Tags of the DMARC policy of the newest report.' }),
+  totals: S.Part(
+    'Messages: `aligned` ours that pass DMARC, `broken` ours that fail, `other` sent elsewhere that pass, `service` of a known service that fail, `foreign` of others that fail. TLS sessions: `tls_ok`, `tls_failed`.',
+    COUNTS,
+  ),
+  sources: listOf('The 100 largest, the largest first.', {
+    class: S.StringEnum(DMARC_CLASSES, { description: 'As in `totals`.' }),
+    cause: S.Text('Why, such as `forwarded` or `missing_key`; empty: nothing is remarkable.'),
+    name: S.Text('Service or address; empty: several addresses.'),
+    sender: S.Text('The service or domain that its mail authenticates; empty: none.'),
+    addresses: S.Count('Number of addresses.'),
+    count: S.Count('Messages.'),
+    rejected: S.Count('Of them quarantined or rejected.'),
+    last_day: Day,
+    text: S.Text('What it means.'),
   }),
-  totals: Counts,
-  sources: Type.Array(
-    Type.Object({
-      class: S.StringEnum(DMARC_CLASSES, { description: 'As in `totals`.' }),
-      cause: S.Text('Why, such as `forwarded` or `missing_key`; empty: nothing is remarkable.'),
-      name: S.Text('Service or address; empty: several addresses.'),
-      sender: S.Text('The service or domain that its mail authenticates; empty: none.'),
-      addresses: S.Count('Number of addresses.'),
-      count: S.Count('Messages.'),
-      rejected: S.Count('Of them quarantined or rejected.'),
-      last_day: Day,
-      text: S.Text('What it means.'),
-    }),
-    { description: 'The 100 largest, the largest first.' },
-  ),
-  series: Type.Array(Type.Object({ day: Day, ...COUNTS }), { description: 'Days with reports, oldest first.' }),
-  reporters: Type.Array(
-    Type.Object({
-      organisation: S.Text('As it names itself.'),
-      kind: S.Text('`dmarc` or `tls`.'),
-      reports: S.Count('Counted reports.'),
-      count: S.Count('Messages or sessions.'),
-    }),
-    { description: 'The 100 that counted most.' },
-  ),
+  series: listOf('Days with reports, oldest first.', { day: Day, ...COUNTS }),
+  reporters: listOf('The 100 that counted most.', {
+    organisation: S.Text('As it names itself.'),
+    kind: S.Text('`dmarc` or `tls`.'),
+    reports: S.Count('Counted reports.'),
+    count: S.Count('Messages or sessions.'),
+  }),
   tls: S.Part('TLS sessions of senders with our server.', {
     ok: S.Count('Sessions that succeeded.'),
     failed: S.Count('Sessions that failed.'),
-    failures: Type.Array(
-      Type.Object({
-        cause: S.Text('A result type of RFC 8460 §4.3, or `unspecified`.'),
-        receiver: S.Text('Host that received; empty: not stated.'),
-        count: S.Count('Sessions.'),
-        text: S.Text('What it means and how to mend it.'),
-      }),
-      { description: 'By cause, the most frequent first.' },
-    ),
+    failures: listOf('By cause, the most frequent first.', {
+      cause: S.Text('A result type of RFC 8460 §4.3, or `unspecified`.'),
+      receiver: S.Text('Host that received; empty: not stated.'),
+      count: S.Count('Sessions.'),
+      text: S.Text('What it means and how to mend it.'),
+    }),
   }),
 })
 
@@ -97,18 +82,17 @@ export const domainReportRoutes = (app: App) =>
       const toDay = dayOf(app.clock.now())
       const fromDay =
         toDay - S.parseQueryInteger('days', query.days, { ...PERIOD_DAYS, fallback: PERIOD_DAYS.default }) + 1
-      const summary = summariseReports(app.db, { accountId: actor.accountId, domain, fromDay, toDay })
+      const summary = summariseReports(app.db, actor.accountId, domain, fromDay, toDay)
       const { next, isSafe, text, missing } = summary.advice
       return dataBody({
         ...summary,
-        findings: [...summary.findings],
-        reporters: [...summary.reporters],
+
         domain,
         from: formatDay(fromDay),
         to: formatDay(toDay),
-        advice: { next, is_safe: isSafe, text, missing: [...missing] },
+        advice: { next, is_safe: isSafe, text, missing },
         totals: fillCounts(summary.totals),
-        sources: summary.sources.map(({ lastDay, reporters: _, ...source }) => ({
+        sources: summary.sources.map(({ lastDay, ...source }) => ({
           ...source,
           last_day: formatDay(lastDay),
         })),

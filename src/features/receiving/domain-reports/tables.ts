@@ -46,7 +46,7 @@ export const reportRows = sqliteTable(
     id: integer('id').primaryKey({ autoIncrement: true }),
     reportId: integer('report_id').notNull(),
     accountId: integer('account_id').notNull(),
-    /** Our domain, as in `received_reports.covered_by`. */
+    /** As `covered_by` above. */
     domain: text('domain').notNull(),
     /** Days since the epoch. */
     day: integer('day').notNull(),

@@ -184,7 +184,7 @@ test('forged, doubtful, foreign, repeated and oversized reports count nothing, a
     'The message that brought it fails DMARC or is not authenticated, so anybody may have written it.',
   )
   expect((await t.receiveRecords([own(100_000), abuse], {}))?.uncounted).toBe(
-    'It is doubtful: it says that 100000 messages of the domain left our addresses, but we sent 700 at most.',
+    'It is doubtful: it says that 100000 messages left our addresses, but the account sent 700 at most.',
   )
   expect((await t.receiveRecords([abuse], { begin: BEGIN - 500 * DAY_MS }))?.uncounted).toContain(
     'more than 400 days ago',
