@@ -86,14 +86,15 @@ export function findReportRefusal(
   { config, db }: Pick<App, 'config' | 'db'>,
   { domain }: Pick<AggregateReport, 'domain'>,
   at: Millis,
+  maxPerDay = MAX_REPORTS_PER_DOMAIN_PER_DAY,
 ): string | undefined {
   const owner = findOwner(db, config.hostname, domain)
   if (!owner) return 'The report is about a domain that no account here has.'
   const { coveredBy } = owner
   const stored = sql(db).covered.get(coveredBy, at - days(1))?.n ?? 0
-  return stored < MAX_REPORTS_PER_DOMAIN_PER_DAY
+  return stored < maxPerDay
     ? undefined
-    : `The report is about ${coveredBy}, which already has ${MAX_REPORTS_PER_DOMAIN_PER_DAY} reports within a day.`
+    : `The report is about ${coveredBy}, which already has ${maxPerDay} reports within a day.`
 }
 
 /** Limits of the rows that reports are counted in; further ones are added up, or not counted. */
