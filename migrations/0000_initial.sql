@@ -826,6 +826,12 @@ CREATE TABLE `request_logs` (
 	FOREIGN KEY (`account_id`) REFERENCES `accounts`(`id`) ON UPDATE no action ON DELETE no action
 ) STRICT, WITHOUT ROWID;
 --> statement-breakpoint
+CREATE TABLE `postmaster_data` (
+	`domain_id` integer PRIMARY KEY NOT NULL,
+	`asked_at` integer NOT NULL,
+	`data` text
+) STRICT;
+--> statement-breakpoint
 CREATE TABLE `batch_replies` (
 	`id` integer PRIMARY KEY NOT NULL,
 	`account_id` integer NOT NULL,

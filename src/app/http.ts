@@ -60,6 +60,7 @@ import { subAccountAnalyticsRoutes } from '#features/reporting/analytics/sub-acc
 import { insightRoutes } from '#features/reporting/insights/routes.ts'
 import { createHttpRecorder } from '#features/reporting/logs/record-http.ts'
 import { requestLogRoutes } from '#features/reporting/logs/routes.ts'
+import { badgePages, senderRuleRoutes } from '#features/reporting/sender-rules/routes.ts'
 import { validateRoutes } from '#features/reporting/validate/routes.ts'
 import { createRequestKeys } from '#features/sending/accept/idempotency.ts'
 import { broadcastReadRoutes } from '#features/sending/broadcasts/read-routes.ts'
@@ -202,6 +203,7 @@ export function createRoutes(
   const maxAttempts = createMaxAttempts(app.config.retryExpiryHours)
   const people = createAuthContext(app, later)
   const readSource = createSourceReader(app, renderBroadcast)
+  const ruleWitnesses = { sources: () => opened.sourceNames.all(), doctor: () => state.doctorReport() }
   const previews = createPreviewStore(app.clock, (accountId) => getTenantId(app.db, accountId))
   // In the order of the documentation.
   const routes: AnyElysia[] = [
@@ -233,6 +235,7 @@ export function createRoutes(
     domainDnsRoutes(app),
     dnsPublishRoutes(app),
     domainReportRoutes(app),
+    senderRuleRoutes(app, ruleWitnesses),
     domainTestRoutes(app, { takeRate, findUserEmail: (actor) => findActingUser(app, actor)?.email }),
     streamRoutes(app, {
       hasOpenMail: (db, accountId, streamId) => hasOpenEmail(db, accountId, streamId) || hasOpenBroadcast(db, streamId),
@@ -323,6 +326,7 @@ export function createRoutes(
     tlsPages(app),
     challengePages(challenges),
     logoPages(app),
+    badgePages(app, ruleWitnesses),
     trackingPages(app),
     unsubscribePages(app),
     subscribePages(app, formLimits),

@@ -23,6 +23,7 @@ import { purgeOperatorMail } from '#features/receiving/postmaster/store.ts'
 import { startContentWatch } from '#features/reporting/abuse/content-watch.ts'
 import { PAUSE_NOTICE } from '#features/reporting/abuse/pause.ts'
 import { startAbuseWatch } from '#features/reporting/abuse/watch.ts'
+import { askGoogle, askSnds } from '#features/reporting/sender-rules/receiver-data.ts'
 import { startEnqueuer } from '#features/sending/broadcasts/enqueue.ts'
 import { startDeadlineLoop } from '#features/sending/delivery/attempt/claim.ts'
 import { startHeldMailReleaser } from '#features/sending/delivery/verdict/held-mail.ts'
@@ -77,6 +78,8 @@ const SCHEDULES: readonly Schedule[] = [
   ['remove deleted mailboxes', '30 * * * * *', ({ app }) => removeDeletedMailboxes(app)],
   ['remove contacts of deleted lists', '50 * * * * *', ({ app }, signal) => removeDeletedLists(app, signal)],
   ['reconcile subscriptions', '0 13 4 * * *', ({ app }, signal) => reconcileAll(app, signal)],
+  ['ask Google Postmaster Tools', '0 43 * * * *', ({ app }, signal) => askGoogle(app, signal)],
+  ['ask Microsoft SNDS', '0 44 * * * *', ({ app }, signal) => askSnds(app, signal)],
   ['remove deleted domains', '0 37 * * * *', ({ app }) => removeDeletedDomains(app)],
   ['remove routes of deleted domains', '30 37 * * * *', ({ app }) => removeOrphanedRoutes(app)],
 ]

@@ -453,6 +453,27 @@ const billingSettings = {
   ),
 }
 
+const receiverSettings = {
+  googleServiceAccount: path(
+    'JSON file with the key of a Google service account; empty: Google Postmaster Tools is not asked. Owners of domains share them there with its address.',
+  ),
+  postmasterToolsUrl: checked(
+    'https://gmailpostmastertools.googleapis.com',
+    'a URL such as https://gmailpostmastertools.googleapis.com',
+    'URL of the API of Google Postmaster Tools.',
+    isHttpUrl,
+  ),
+  sndsKey: secret(
+    text('', "Key of SNDS's automated data access, for the outgoing addresses; empty: SNDS is not asked."),
+  ),
+  sndsUrl: checked(
+    'https://sendersupport.olc.protection.outlook.com/snds',
+    'a URL such as https://sendersupport.olc.protection.outlook.com/snds',
+    'URL of the automated data access of Microsoft SNDS.',
+    isHttpUrl,
+  ),
+}
+
 const LLM_USES: readonly string[] = ['classification', 'insights', 'phishing']
 
 const languageModelSettings = {
@@ -511,6 +532,7 @@ export const SETTING_GROUPS = [
   { topic: 'Send mail to users and to the operator', guide: 'people.md', settings: operatorSettings },
   { topic: 'Let people sign in elsewhere', guide: 'people.md', settings: signInSettings },
   { topic: 'Take payments', guide: 'plans-and-billing.md', settings: billingSettings },
+  { topic: 'Ask receivers what they think of your mail', guide: 'sender-rules.md', settings: receiverSettings },
   { topic: 'Use a language model', guide: 'insights.md', settings: languageModelSettings },
   { topic: 'Connect an agent', guide: 'mcp.md', settings: mcpSettings },
   { topic: 'Use another network, for tests and development', guide: 'deployment.md', settings: networkSettings },

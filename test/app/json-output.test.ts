@@ -60,7 +60,7 @@ interface Case {
 }
 
 /** Commands that exit with 1, because they have found a problem. */
-const FINDS_PROBLEM = ['cluster step-down', 'domains verify', 'providers resume', 'doctor']
+const FINDS_PROBLEM = ['cluster step-down', 'domains verify', 'domains rules', 'providers resume', 'doctor']
 /** Commands that also run without data. */
 const NEEDS_NO_DATA = [
   'accounts create',
@@ -106,6 +106,7 @@ one   domains records : other.test ! 1 none.test
 list  domains rotate-dkim : --all ! 2
 one   domains verify : other.test ! 1 none.test
 one   domains publish : other.test --provider rfc2136 --field server=${ids.dns} --field key_name=full --field secret=@${ids.dnsSecret} --dry-run ! 2 other.test --provider none
+one   domains rules : other.test ! 1 none.test
 one   domains remove : other.test --yes ! 1 sender.test
 lines send : --from a@captured.test --to b@one.test ! 1 --from a@none.test --to b@one.test
 list  emails list ! 2 --until soon

@@ -437,6 +437,7 @@ export const ROUTES: readonly Route[] = [
   get('/v1/domains/{id}', 'domains:read', { resource: 'domain' }),
   get('/v1/domains/{id}/dns', 'domains:read', { resource: 'domain' }),
   get('/v1/domains/{id}/reports', 'domains:read', { resource: 'domain' }),
+  get('/v1/domains/{id}/rules', 'domains:read', { resource: 'domain' }),
   get('/v1/domains/{id}/zone-file', 'domains:read', { resource: 'domain', csv: 'answer', shape: 'none' }),
   {
     ...get('/v1/domains/{id}', 'domains:write', { resource: 'domain' }),
@@ -870,6 +871,7 @@ export const PUBLIC_ROUTES: readonly string[] = [
   'GET /t/o/{token}',
   'GET /t/c/{token}/{target}',
   'GET /t/logo/{hash}',
+  'GET /badges/{id}/{file}',
   'GET /t/*',
   'GET /confirm/{token}',
   'POST /confirm/{token}',

@@ -107,6 +107,24 @@ export function addDomainCommands(program: Command): void {
         ),
       )
     })
+  add('rules <domain>', 'show the rules of receivers that are not met; exit code 1 if one is broken')
+    .option('--all', 'show all rules, those that are met too')
+    .run(async ({ api: all, options }: Context<{ all?: boolean }>, name) => {
+      const { api, id } = await findOne(all, 'domain', name, options)
+      const found = await api.domains.getRules(id)
+      if (found.data.counts.broken > 0) process.exitCode = 1
+      output.printResult(options, found, ({ data: { summary, receivers } }) => {
+        const rows = receivers.flatMap((receiver) =>
+          receiver.rules
+            .filter(({ state }) => options.all || state === 'broken' || state === 'at_risk')
+            .map(({ state, title, evidence, fix }) => [receiver.name, state, title, `${evidence} ${fix}`]),
+        )
+        return output.joinParagraphs(
+          summary,
+          rows.length > 0 && output.formatTable(['RECEIVER', 'STATE', 'RULE', 'EVIDENCE AND WHAT TO DO'], rows),
+        )
+      })
+    })
   add('remove <domain>', 'remove a domain: nothing is sent or received for it, and its scheduled mail is cancelled')
     .option('--yes', 'do not ask')
     .answer(

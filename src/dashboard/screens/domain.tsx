@@ -22,6 +22,7 @@ import { Publishing } from './domains/publish.tsx'
 import { useDomainEvents } from './domains/queries.ts'
 import { DomainRecords } from './domains/records.tsx'
 import { DomainReports } from './domains/reports.tsx'
+import { SenderRules } from './domains/rules.tsx'
 import { isNew, listFormerKeys, toWarningsKey } from './domains/state.ts'
 
 interface DomainProps {
@@ -134,6 +135,7 @@ function DomainView({ domain }: DomainProps) {
       <DomainRecords domain={domain} />
       {!isNew(domain) && <DomainReports domain={domain} />}
       <FormerKeys domain={domain} />
+      {!isWizard && <SenderRules id={domain.id} />}
       <DomainSettings domain={domain} />
       <DeleteDomain domain={domain} />
     </Stack>

@@ -29,6 +29,7 @@ export type KeyPurpose =
   | 'csrf'
   | 'erased-address'
   | 'supabase-hook'
+  | 'badge'
 
 /**
  * Purposes whose subkey never changes, because what is derived from it is compared for ever: the ids of events, and the

@@ -12,6 +12,7 @@ const OPERATION_IDS: Readonly<Record<string, string>> = {
   'post /v1/emails': 'sendEmail',
   'post /v1/emails/batch': 'sendEmailBatch',
   'post /v1/emails/broadcast': 'sendBroadcast',
+  'get /v1/domains/{id}/rules': 'getDomainRules',
   'post /v1/domains/{id}/test-email': 'sendDomainTestEmail',
   'post /v1/newsletters/{id}/test-email': 'sendNewsletterTestEmail',
   'post /v1/contact-lists/{id}/contacts': 'addContacts',

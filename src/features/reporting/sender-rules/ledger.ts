@@ -1,0 +1,100 @@
+/**
+ * @module The ledger of a domain: each rule of each receiver with its state, who saw it, and what to do. The receiver's
+ * own word goes before ours: Google's compliance status decides about the rules of Gmail that we see as met or cannot see.
+ */
+import type { App } from '#features/core/app/app.ts'
+import { type Domain, findDomainByName } from '#features/setup/domains/domains.ts'
+import { findCoveringDomain } from '#features/setup/domains/sending.ts'
+import { isoTime } from '#platform/http/envelope.ts'
+import { readPeak } from './figures.ts'
+import { type GoogleReport, readGoogleReport, readSndsReport } from './receiver-data.ts'
+import data from './rules.json' with { type: 'json' }
+import {
+  type Facts,
+  judgeComplaints,
+  MAX_AGE_MS,
+  READERS,
+  type Receiver,
+  RULE_STATES,
+  type RuleState,
+  type RuleWitnesses,
+  say,
+  type Verdict,
+} from './states.ts'
+
+type JudgedReceiver = { readonly name: string; readonly counts: Counts; readonly rules: ReturnType<typeof judge> }
+export type Counts = Readonly<Record<RuleState, number>>
+
+/** Near the volume of bulk senders, their rules are no longer left aside. */
+const NEAR_BULK = 0.8
+
+/** Asks nobody but the database. Takes some 10 ms for an account that sends every day. */
+export function readLedger(app: Pick<App, 'db' | 'config' | 'clock'>, witnesses: RuleWitnesses, registered: Domain) {
+  const { db } = app
+  // A domain that is not verified is sent under one above it, which signs its mail.
+  const covering = findCoveringDomain(db, registered)
+  const domain = (covering && findDomainByName(db, registered.accountId, covering)) || registered
+  const facts: Facts = { app, witnesses, now: app.clock.now(), domain, snds: readSndsReport(db) }
+  const google = readGoogleReport(db, domain.id)
+  const receivers = data.receivers.map((receiver) => {
+    const rules = judge(facts, receiver, receiver.id === 'gmail' ? google : undefined)
+    return { ...receiver, rules, counts: count(rules) }
+  })
+  const counts = count(receivers.flatMap(({ rules }) => rules))
+  return { domain: registered.domain, receivers, counts, summary: summarise(registered.domain, receivers, counts) }
+}
+
+const count = (rules: readonly Pick<Verdict, 'state'>[]) =>
+  Object.fromEntries(RULE_STATES.map((state) => [state, rules.filter((r) => r.state === state).length])) as Counts
+
+/** Of the rules that bind the sender; those that nobody can know are among them. */
+export const formatMet = ({ not_applicable: _, ...counts }: Counts): string =>
+  `${counts.met} of ${Object.values(counts).reduce((sum, n) => sum + n, 0)}`
+
+function judge(facts: Facts, receiver: Receiver, google: GoogleReport | undefined) {
+  const { bulk_from: bulk, domains, name } = receiver
+  const { app, domain, now } = facts
+  const near = bulk * NEAR_BULK
+  const peak = bulk > 0 ? readPeak(app.db, domain.accountId, now, domains, near) : 0
+  return receiver.rules.map(({ check, binds, text }) => {
+    const { title, fix, google: requirement } = data.checks[check as keyof typeof data.checks]
+    const own = READERS[check]?.(facts, receiver) ?? say('unknown', 'nobody', 'nobody')
+    // What is met is shown as met, whether it is demanded or not.
+    const isLeftAside = binds === 'bulk' && peak < near && own.state !== 'met'
+    const values = { bulk, peak, name, evidence: own.evidence }
+    const bound = isLeftAside ? say('not_applicable', 'counters', 'not bulk', values, own.seenAt) : own
+    const verdict = google ? addGoogle(now, bound, google, requirement) : bound
+    const state = binds === 'nobody' && verdict.state === 'broken' ? 'at_risk' : verdict.state
+    return { check, title, text, binds, ...verdict, state, fix }
+  })
+}
+
+/** Google's word about a requirement, while it is at most three days old; ours stays where we see what is wrong. */
+function addGoogle(now: number, own: Verdict, { askedAt, compliance, spamRate }: GoogleReport, name: string): Verdict {
+  const said = compliance[name]
+  if (said === undefined) return own
+  const rate = name === 'USER_REPORTED_SPAM_RATE' ? spamRate : null
+  const percent = rate === null ? '' : `, highest spam rate of the last 7 days ${(rate * 100).toFixed(2)} %`
+  const values = {
+    said: `${said.toLowerCase().replace('_', ' ')}${percent}`,
+    evidence: own.evidence,
+    at: isoTime(askedAt),
+  }
+  if (now - askedAt > MAX_AGE_MS) return say(own.state, own.witness, 'google old', values, own.seenAt)
+  const state = said === 'NEEDS_WORK' ? 'broken' : judgeComplaints(rate ?? 0)
+  const isOurs = own.state === 'broken' || (own.state === 'at_risk' && state !== 'broken')
+  return isOurs ? own : say(state, 'google', 'google', values, values.at)
+}
+
+const MAX_NAMED = 4
+
+/** For somebody who knows nothing of mail: how much is met, what needs work, what cannot be known. */
+function summarise(domain: string, receivers: readonly JudgedReceiver[], counts: Counts): string {
+  const [first] = receivers
+  const bad = receivers.flatMap(({ rules }) => rules.filter(({ state }) => state === 'broken'))
+  const titles = [...new Set(bad.map(({ title }) => title))]
+  const named = `${titles.slice(0, MAX_NAMED).join(', ')}${titles.length > MAX_NAMED ? ' and others' : ''}`
+  const ofFirst = first ? ` (${first.name}: ${formatMet(first.counts)})` : ''
+  const broken = bad.length === 0 ? 'None is known to be broken.' : `Broken: ${bad.length}, that is ${named}.`
+  return `${domain} meets ${formatMet(counts)} rules of ${receivers.length} receivers${ofFirst}. ${broken} At risk: ${counts.at_risk}. Nobody here can know: ${counts.unknown}.`
+}

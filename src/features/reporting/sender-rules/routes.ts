@@ -1,0 +1,156 @@
+/** @module `GET /v1/domains/{id}/rules`, and the public badge. */
+import { type TInteger, Type } from '@sinclair/typebox'
+import { Elysia } from 'elysia'
+import type { App } from '#features/core/app/app.ts'
+import { authenticated, describeWith } from '#features/core/app/http.ts'
+import { findDomainById, getDomain } from '#features/setup/domains/domains.ts'
+import { storeNewest } from '#platform/bounded-map.ts'
+import { equalBytes, hmacSha256 } from '#platform/crypto/crypto.ts'
+import { prepareStatements } from '#platform/db/open.ts'
+import { dataBody } from '#platform/http/envelope.ts'
+import * as S from '#platform/http/schemas.ts'
+import { formatUuid, parseUuid, type UuidBytes } from '#platform/ids.ts'
+import { minutes } from '#platform/units.ts'
+import { formatMet, readLedger } from './ledger.ts'
+import { RULE_STATES, type RuleState, type RuleWitnesses } from './states.ts'
+
+const COUNTS = Type.Object(
+  Object.fromEntries(RULE_STATES.map((state) => [state, S.Count(`Rules that are \`${state}\`.`)])) as Record<
+    RuleState,
+    TInteger
+  >,
+  { title: 'SenderRuleCounts', description: 'Number of rules by state; all but `not_applicable` bind the sender.' },
+)
+const RULE = Type.Object(
+  {
+    check: S.Text('Name of what it demands, the same for all receivers, such as `spf`.'),
+    title: S.Text('What it demands, in a few words.'),
+    text: S.Text('What the receiver says, in our words.'),
+    binds: S.Text(
+      '`all` senders, `bulk` ones, who send much, or `nobody`: it is only advised, so it is never `broken`.',
+    ),
+    state: S.StringEnum(RULE_STATES, { description: '`unknown`: nobody here can know, which is not met.' }),
+    witness: S.Text(
+      'Who saw it: `dns` as last checked, `counters` of the account, `doctor`, the checks of the service, `tassis`, which does it so with each message, `dmarc_reports`, `google` (Postmaster Tools), `snds` of Microsoft, or `nobody`.',
+    ),
+    evidence: S.Text('What the witness saw.'),
+    seen_at: S.TimeOrNull('When the witness saw it; null: now, or never.'),
+    fix: S.Text('How to meet it.'),
+  },
+  { title: 'SenderRule' },
+)
+const DomainRules = Type.Object(
+  {
+    domain: S.Text('Name of the domain.'),
+    summary: S.Text('All of it in a few sentences.'),
+    badge_url: S.Text('Public address of an SVG that says how many rules are met; it cannot be guessed.'),
+    counts: COUNTS,
+    receivers: Type.Array(
+      Type.Object(
+        {
+          id: S.Text('Short name of the receiver, such as `gmail`.'),
+          name: S.Text('Name of the receiver.'),
+          url: S.Text('Where its rules are.'),
+          text_date: S.Text('Of which date they are.'),
+          read_on: S.Text('When they were read.'),
+          read_at: S.Text('The page where they were read.'),
+          counts: COUNTS,
+          rules: Type.Array(RULE, { description: 'Its rules.' }),
+        },
+        { title: 'SenderRuleReceiver' },
+      ),
+      { description: 'By receiver.' },
+    ),
+  },
+  { title: 'DomainRules' },
+)
+
+const BADGE_PATH = '/badges'
+const MAC_BYTES = 16
+const BADGE_TTL_MS = minutes(10)
+const MAX_CACHED_BADGES = 1000
+
+const sql = prepareStatements((db) => ({
+  byUuid: db.prepare<{ id: number }, [Uint8Array]>('SELECT id FROM domains WHERE uuid = ? AND deleted_at IS NULL'),
+}))
+
+const createMac = (key: Uint8Array, uuid: UuidBytes): Uint8Array => hmacSha256(key, uuid).slice(0, MAC_BYTES)
+
+function formatBadgeUrl({ config, keys }: App, uuid: UuidBytes): string {
+  const mac = Buffer.from(createMac(keys.subkey('badge'), uuid)).toString('base64url')
+  return `${config.publicUrl.replace(/(?<!\/)\/+$/, '')}${BADGE_PATH}/${formatUuid(uuid)}/${mac}.svg`
+}
+
+export const senderRuleRoutes = (app: App, witnesses: RuleWitnesses) =>
+  new Elysia({ prefix: '/v1/domains', tags: ['Domains'] }).use(authenticated).get(
+    '/:id/rules',
+    ({ actor, params }) => {
+      const domain = getDomain(app.db, actor.accountId, params.id)
+      const { receivers, ...ledger } = readLedger(app, witnesses, domain)
+      const toRule = ({ seenAt: seen_at, ...rule }: (typeof receivers)[number]['rules'][number]) => ({
+        ...rule,
+        seen_at,
+      })
+      return dataBody({
+        ...ledger,
+        badge_url: formatBadgeUrl(app, domain.uuid),
+        receivers: receivers.map(({ domains: _, feedback_loop: __, bulk_from: ___, ...receiver }) => ({
+          ...receiver,
+          rules: receiver.rules.map(toRule),
+        })),
+      })
+    },
+    {
+      params: Type.Object({ id: Type.String({ description: 'Id of the domain.' }) }),
+      response: S.DataBody(DomainRules),
+      detail: describeWith('domains:read')(
+        'Get the rules of receivers for a domain',
+        'Each rule of Gmail, Yahoo, Outlook.com and other receivers for senders, with its state for this domain, who saw it, and what to do. Asks nobody: it shows what was last seen. Rates are those of all mail of the account.',
+      ),
+    },
+  )
+
+/** Public: whoever has the address sees two numbers, at most ten minutes old. */
+export function badgePages(app: App, witnesses: RuleWitnesses) {
+  const badges = new Map<number, { readonly at: number; readonly svg: string }>()
+  const draw = (id: number): string | undefined => {
+    const now = app.clock.monotonicMs()
+    const cached = badges.get(id)
+    if (cached && now - cached.at < BADGE_TTL_MS) return cached.svg
+    const domain = findDomainById(app.db, id)
+    if (!domain) return undefined
+    const { counts } = readLedger(app, witnesses, domain)
+    const svg = drawBadge(`${formatMet(counts)} met`, counts.broken > 0 ? '#b45309' : '#15803d')
+    storeNewest(badges, id, { at: now, svg }, MAX_CACHED_BADGES)
+    return svg
+  }
+  return new Elysia().get(
+    `${BADGE_PATH}/:id/:file`,
+    ({ params }) => {
+      const uuid = parseUuid(params.id) ?? new Uint8Array(16)
+      const mac = Buffer.from(params.file.replace(/\.svg$/, ''), 'base64url')
+      const isOurs = app.keys.subkeys('badge').filter((key) => equalBytes(createMac(key, uuid), mac)).length > 0
+      const found = isOurs ? sql(app.db).byUuid.get(uuid) : undefined
+      const svg = found && draw(found.id)
+      return new Response(svg ?? 'There is no such badge.\n', {
+        status: svg ? 200 : 404,
+        headers: {
+          'content-type': svg ? 'image/svg+xml' : 'text/plain; charset=utf-8',
+          'cache-control': svg ? `public, max-age=${BADGE_TTL_MS / 1000}` : 'no-store',
+          'content-security-policy': "default-src 'none'; style-src 'unsafe-inline'; sandbox",
+          'cross-origin-resource-policy': 'cross-origin',
+          'x-content-type-options': 'nosniff',
+          'x-robots-tag': 'noindex, nofollow',
+        },
+      })
+    },
+    { detail: { hide: true } },
+  )
+}
+
+const drawBadge = (value: string, colour: string): string =>
+  `<svg xmlns="http://www.w3.org/2000/svg" width="190" height="20" role="img" aria-label="Sender rules: ${value}">
+<title>Sender rules: ${value}</title><rect width="190" height="20" rx="3" fill="#444"/>
+<path d="M86 0h101a3 3 0 0 1 3 3v14a3 3 0 0 1-3 3H86z" fill="${colour}"/>
+<g fill="#fff" text-anchor="middle" font-family="Verdana,sans-serif" font-size="11"><text x="43" y="14">Sender rules</text><text x="138" y="14">${value}</text></g></svg>
+`

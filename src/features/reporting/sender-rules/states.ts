@@ -1,0 +1,267 @@
+/**
+ * @module The state of what a rule demands, by what this service itself knows: DNS as it was last checked, counters, the
+ * last run of `tassis doctor`, and what Tassis does with every message. What none of them can see is `unknown`, never
+ * `met`. Asks nobody. The texts are in rules.json.
+ */
+import { createPublicKey } from 'node:crypto'
+import type { App } from '#features/core/app/app.ts'
+import type { Domain } from '#features/setup/domains/domains.ts'
+import { attempt } from '#platform/attempt.ts'
+import { isoTime, isoTimeOrNull } from '#platform/http/envelope.ts'
+import type { Millis } from '#platform/time/clock.ts'
+import { days } from '#platform/units.ts'
+import { canConnectTo } from '#protocols/dns/special-addresses.ts'
+import * as figures from './figures.ts'
+import type { SndsReport } from './receiver-data.ts'
+import rules from './rules.json' with { type: 'json' }
+
+export const RULE_STATES = ['met', 'broken', 'at_risk', 'unknown', 'not_applicable'] as const
+export type RuleState = (typeof RULE_STATES)[number]
+
+export interface Verdict {
+  readonly state: RuleState
+  /** Who knows. */
+  readonly witness: 'dns' | 'counters' | 'doctor' | 'tassis' | 'dmarc_reports' | 'google' | 'snds' | 'nobody'
+  /** A sentence with figures. */
+  readonly evidence: string
+  /** When the witness saw it, RFC 3339; null: now, or never. */
+  readonly seenAt: string | null
+}
+
+/** What `app` passes in, because it is made elsewhere. */
+export interface RuleWitnesses {
+  /** The outgoing addresses as reverse DNS was last checked. */
+  readonly sources: () => readonly { ip: string; ehloName: string; problem: string | undefined; isChecked: boolean }[]
+  /** The last run of `tassis doctor` in this process. */
+  readonly doctor: () => { checked_at: string | null; findings: readonly Finding[] } | undefined
+  /** What receivers reported in the last 30 days of mail from our addresses with this domain in From. */
+  readonly countAligned?: (domain: Domain) => { messages: number; aligned: number; seenAt: string } | undefined
+  /** Whether a route of the account forwards mail to other hosts. */
+  readonly isForwarding?: (accountId: number) => boolean
+}
+type Finding = Readonly<{ check: string; status: 'ok' | 'warning' | 'failure' | 'skipped'; message: string }>
+
+export interface Facts {
+  readonly app: Pick<App, 'db' | 'config'>
+  readonly witnesses: RuleWitnesses
+  readonly now: Millis
+  /** The domain whose records authenticate the mail. */
+  readonly domain: Domain
+  readonly snds: SndsReport | undefined
+}
+export type Receiver = (typeof rules.receivers)[number]
+type Reader = (facts: Facts, receiver: Receiver) => Verdict
+
+/** What is older says nothing about today. */
+export const MAX_AGE_MS = days(3)
+/** Recipients without whom a rate means nothing; and deliveries of which a single complaint is at most 0.1 %. */
+const [MIN_RECIPIENTS, MIN_FOR_COMPLAINTS] = [100, 1000]
+
+export function say(
+  state: RuleState,
+  witness: Verdict['witness'],
+  text: keyof typeof rules.texts,
+  values: Readonly<Record<string, unknown>> = {},
+  seenAt: string | null = null,
+): Verdict {
+  const evidence = rules.texts[text].replace(/\{(\w+)\}/g, (_, name: string) => String(values[name]))
+  return { state, witness, evidence, seenAt }
+}
+
+/** @param risk, broken the rates from which it is at risk or broken */
+const judgeRate = (rate: number, risk: number, broken: number): RuleState =>
+  rate >= broken ? 'broken' : rate >= risk ? 'at_risk' : 'met'
+/** The rates that Gmail names. */
+export const judgeComplaints = (rate: number): RuleState => judgeRate(rate, 0.001, 0.003)
+const percent = (rate: number): string => `${(rate * 100).toFixed(2)} %`
+
+const toValues = ({ domain, sendingSubdomain, dkimSelector: selector }: Domain) => ({
+  domain,
+  host: `${sendingSubdomain}.${domain}`,
+  selector,
+})
+
+/** By the flag that the last DNS check set. */
+const readDns =
+  (key: 'spf' | 'dkim' | 'dmarc' | 'return_path'): Reader =>
+  ({ domain, now }) => {
+    const seenAt = isoTimeOrNull(domain.checkedAt)
+    if (domain.checkedAt === null) return say('unknown', 'dns', 'dns unchecked')
+    if (now - domain.checkedAt > MAX_AGE_MS) return say('unknown', 'dns', 'dns old', {}, seenAt)
+    if (!domain.verified[key]) return say('broken', 'dns', `${key} broken`, toValues(domain), seenAt)
+    const lost = domain.failing[key]
+    if (!lost) return say('met', 'dns', `${key} met`, toValues(domain), seenAt)
+    return say('at_risk', 'dns', 'dns failing', { since: isoTime(lost.since), looks: lost.looks }, seenAt)
+  }
+const [readSpf, readDkim] = [readDns('spf'), readDns('dkim')]
+
+const readKey =
+  (minBits: number): Reader =>
+  ({ domain: { dkimPublicKey, dkimSelector: selector } }) => {
+    const der = Buffer.from(dkimPublicKey, 'base64')
+    const bits = attempt(() => createPublicKey({ key: der, format: 'der', type: 'spki' }))?.asymmetricKeyDetails
+      ?.modulusLength
+    return say(bits === undefined ? 'unknown' : bits < minBits ? 'broken' : 'met', 'tassis', 'key', { selector, bits })
+  }
+
+/** By what `tassis doctor` found. `warning`: what a warning of this check means for the rule. */
+function readDoctor({ witnesses }: Facts, check: string, warning: RuleState): Verdict {
+  const { findings = [], checked_at: seenAt = null } = witnesses.doctor() ?? {}
+  for (const [status, state] of Object.entries({
+    failure: 'broken',
+    warning,
+    ok: 'met',
+    skipped: 'unknown',
+  } as const)) {
+    const found = findings.filter((finding) => finding.check === check && finding.status === status)
+    const problem = found
+      .slice(0, 5)
+      .map(({ message }) => message)
+      .join(' ')
+    if (found.length > 0) return say(state, 'doctor', 'problem', { problem }, seenAt)
+  }
+  return say('unknown', 'doctor', 'doctor unrun')
+}
+
+type Source = ReturnType<RuleWitnesses['sources']>[number]
+
+/** The worst verdict about the public outgoing addresses, if those are what receivers see. */
+const readSources =
+  (judge: (source: Source, values: object) => Verdict): Reader =>
+  ({ app: { config }, witnesses }) => {
+    if (config.delivery !== 'direct') return say('unknown', 'doctor', 'relay')
+    const sources = witnesses.sources().filter(({ ip }) => canConnectTo(ip, config.allowPrivateNetworks))
+    const verdicts = sources.map((source) => {
+      const values = { ip: source.ip, name: source.ehloName, problem: source.problem }
+      const isKnown = source.isChecked || source.problem !== undefined
+      return isKnown ? judge(source, values) : say('unknown', 'doctor', 'ptr unanswered', values)
+    })
+    const worst = ['broken', 'at_risk', 'unknown', 'met'].flatMap((state) =>
+      verdicts.filter((v) => v.state === state),
+    )[0]
+    if (!worst) return say('unknown', 'doctor', 'no source')
+    return { ...worst, seenAt: witnesses.doctor()?.checked_at ?? null }
+  }
+
+const GENERIC_WORDS = ['dyn', 'dynamic', 'dhcp', 'dialup', 'dsl', 'pool', 'ppp', 'static', 'unassigned']
+
+/** Names that providers give to all of their addresses repeat most of the IPv4 address, or say what network it is. */
+function isGenericName(name: string, ip: string): boolean {
+  const parts = ip.split('.').map(Number)
+  const numbers = name.split(/\D+/).filter((digits) => digits !== '' && parts.includes(Number(digits)))
+  return numbers.length >= 3 || name.split(/[.\d-]+/).some((word) => GENERIC_WORDS.includes(word))
+}
+
+/** `not_applicable` without mail that can be unsubscribed from, as far as its sender has said so. */
+const readUnsubscribe =
+  (text: 'one_click' | 'unsubscribe_honoured'): Reader =>
+  ({ app: { db, config }, domain: { id, accountId }, now }) => {
+    const values = { ...figures.readMarketing(db, accountId, id), ...figures.readStats(db, accountId, now) }
+    if (values.emails === 0) return say('unknown', 'counters', 'no mail')
+    if (values.marketing === 0) return say('not_applicable', 'counters', 'transactional', values)
+    return config.publicUrl.startsWith('https:')
+      ? say('met', 'counters', text, values)
+      : say('broken', 'counters', 'not https', values)
+  }
+
+/** Receivers tell complaints only through a feedback loop; without one, none that we know of does not mean none. */
+const readComplaints: Reader = (
+  { app: { db }, domain: { accountId }, now },
+  { name, domains, feedback_loop: loop },
+) => {
+  const { delivered, complaints } = figures.readStats(db, accountId, now, domains)
+  const values = { name, delivered, complaints, rate: percent(complaints / delivered) }
+  if (delivered < MIN_RECIPIENTS) return say('unknown', 'counters', 'complaints few', values)
+  const state = judgeComplaints(complaints / delivered)
+  const lastAt = loop === '' ? null : figures.findLastReport(db, accountId, now, loop)
+  return state === 'met' && (lastAt === null || delivered < MIN_FOR_COMPLAINTS)
+    ? say('unknown', 'counters', 'complaints untold', values)
+    : say(state, 'counters', 'complaints', values, isoTimeOrNull(lastAt))
+}
+
+const readBounces: Reader = ({ app: { db }, domain: { accountId }, now }, { name, domains }) => {
+  const { delivered, bounced } = figures.readStats(db, accountId, now, domains)
+  const [all, rate] = [delivered + bounced, bounced / (delivered + bounced)]
+  if (all < MIN_RECIPIENTS) return say('unknown', 'counters', 'bounces few', { bounced, all, name })
+  return say(judgeRate(rate, 0.05, 0.1), 'counters', 'bounces', { bounced, all, name, rate: percent(rate) })
+}
+
+const readTls: Reader = ({ app: { db, config }, domain }, { name, domains }) => {
+  if (config.delivery !== 'direct') return say('unknown', 'nobody', 'relay')
+  const { all, encrypted } = figures.countEncrypted(db, domain.accountId, domains)
+  if (all === 0) return say('unknown', 'counters', 'tls none', { name })
+  return say(judgeRate(1 - encrypted / all, Number.MIN_VALUE, 0.5), 'counters', 'tls', { name, all, encrypted })
+}
+
+const readAlignment: Reader = (facts, receiver) => {
+  const seen = facts.witnesses.countAligned?.(facts.domain)
+  if (seen && seen.messages > 0)
+    return say(
+      judgeRate(1 - seen.aligned / seen.messages, 0.02, 0.1),
+      'dmarc_reports',
+      'alignment reported',
+      seen,
+      seen.seenAt,
+    )
+  const { spf, dkim, return_path: returnPath } = facts.domain.verified
+  return (spf && returnPath && !dkim ? readSpf : readDkim)(facts, receiver)
+}
+
+/** Red is bad, and so is a block; yellow and hits of spam traps are between. */
+const readSnds: Reader = ({ snds, now, witnesses }) => {
+  if (!snds) return say('unknown', 'snds', 'snds unasked')
+  const seenAt = isoTime(snds.fetchedAt)
+  if (now - snds.fetchedAt > MAX_AGE_MS) return say('unknown', 'snds', 'snds old', {}, seenAt)
+  const ours = snds.rows.filter(({ ip }) => witnesses.sources().some((source) => source.ip === ip))
+  if (ours.length === 0) return say('unknown', 'snds', 'snds empty', {}, seenAt)
+  const isDoubtful = ours.some(({ result, traps }) => result !== 'GREEN' || traps > 0)
+  const state = ours.some(({ result }) => result === 'RED') ? 'broken' : isDoubtful ? 'at_risk' : 'met'
+  const parts = ours.map(
+    ({ ip, result, complaints, traps }) => `${ip}: ${result}, complaints ${complaints}, ${traps} hits of traps`,
+  )
+  return say(state, 'snds', 'problem', { problem: `${parts.slice(0, 5).join('; ')}.` }, seenAt)
+}
+
+/** What is not here only a person can tell. */
+export const READERS: Readonly<Record<string, Reader>> = {
+  spf: readSpf,
+  dkim: readDkim,
+  spf_or_dkim: (facts, receiver) => (facts.domain.verified.dkim ? readDkim : readSpf)(facts, receiver),
+  dkim_1024: readKey(1024),
+  dkim_2048: readKey(2048),
+  dmarc: readDns('dmarc'),
+  sender_mx: readDns('return_path'),
+  alignment: readAlignment,
+  reverse_dns: readSources(({ problem }, values) =>
+    // That reverse DNS has another name than EHLO is a matter of `helo`.
+    problem === undefined || problem.includes(' in EHLO')
+      ? say('met', 'doctor', 'ptr', { ...values })
+      : say('broken', 'doctor', 'problem', { ...values }),
+  ),
+  host_name: readSources(({ problem, ehloName, ip }, values) => {
+    if (problem !== undefined) return say('unknown', 'doctor', 'problem', { ...values })
+    const isGeneric = isGenericName(ehloName, ip)
+    return say(isGeneric ? 'at_risk' : 'met', 'doctor', isGeneric ? 'name generic' : 'name', { ...values })
+  }),
+  helo: readSources(({ problem }, values) =>
+    say(problem ? 'broken' : 'met', 'doctor', problem ? 'problem' : 'helo', { ...values }),
+  ),
+  tls: readTls,
+  one_click: readUnsubscribe('one_click'),
+  unsubscribe_honoured: readUnsubscribe('unsubscribe_honoured'),
+  spam_rate: readComplaints,
+  bounces: readBounces,
+  format: (facts) => {
+    // A wrong clock makes wrong dates.
+    const clock = readDoctor(facts, 'clock', 'at_risk')
+    return ['broken', 'at_risk'].includes(clock.state) ? clock : say('met', 'tassis', 'form')
+  },
+  own_from: () => say('met', 'tassis', 'own_from'),
+  // A warning says that a list does not answer us.
+  block_lists: (facts) => readDoctor(facts, 'block_lists', 'unknown'),
+  arc: ({ witnesses, domain: { accountId } }) =>
+    witnesses.isForwarding?.(accountId)
+      ? say('at_risk', 'tassis', 'forwards')
+      : say('not_applicable', 'tassis', 'no forwards'),
+  ip_reputation: readSnds,
+}

@@ -1,0 +1,325 @@
+/** @module The ledger of a domain, over real DNS, real checks of the operator, real counters and real deliveries. */
+import { describe, expect, test } from 'bun:test'
+import { Doctor } from '#app/doctor/doctor.ts'
+import { createHttp } from '#app/http.ts'
+import { countDaily, type DailyField } from '#features/core/events/daily-stats.ts'
+import data from '#features/reporting/sender-rules/rules.json' with { type: 'json' }
+import { READERS } from '#features/reporting/sender-rules/states.ts'
+import { createApiKey } from '#features/setup/api-keys/keys.ts'
+import { verifyDomain } from '#features/setup/domains/verify.ts'
+import { days, hours, minutes } from '#platform/units.ts'
+import { type DomainTest, startDomainTest } from '#test/features/setup/domains/fixture.ts'
+import { createTestAccount } from '#test/support/app.ts'
+import { startMailFlow } from '#test/support/mail-flow.ts'
+import { startSink } from '#test/support/sink.ts'
+
+const LIST = 'bl.test'
+const SETTINGS = { TASSIS_DOCTOR_BLOCK_LISTS: LIST, TASSIS_DOCTOR_TIME_SERVERS: 'none' }
+
+interface Shown {
+  readonly state: string
+  readonly witness: string
+  readonly evidence: string
+  readonly seen_at: string | null
+  readonly fix: string
+}
+
+interface Wire {
+  readonly summary: string
+  readonly badge_url: string
+  readonly counts: Record<string, number>
+  readonly receivers: readonly { id: string; rules: readonly (Shown & { check: string })[] }[]
+}
+
+interface RulesTest extends AsyncDisposable {
+  readonly t: DomainTest
+  readonly id: string
+  /** Has the service check reverse DNS and block lists. */
+  runDoctor(): Promise<void>
+  check(): Promise<unknown>
+  fetch(path: string): Promise<Response>
+  read(): Promise<Wire & { rule(name: string): Shown }>
+  /** Adds to today's counters as the service does. */
+  count(domain: string, field: DailyField, delta: number, agoDays?: number): Promise<void>
+}
+
+async function startRulesTest(more: Readonly<Record<string, string>> = {}): Promise<RulesTest> {
+  const t = await startDomainTest({ ...SETTINGS, ...more })
+  const { app, actor, dns, service } = t
+  const { id, domain } = await t.register('example.com')
+  t.publish(domain)
+  dns.zone['25.2.0.192.in-addr.arpa'] = { PTR: ['mail.tassis.test'] }
+  dns.zone['mail.tassis.test'] = { A: ['192.0.2.25'] }
+  dns.zone[`2.0.0.127.${LIST}`] = { A: ['127.0.0.2'] }
+  const doctor = new Doctor({ app, sourceNames: service.opened.sourceNames })
+  const http = createHttp(service.opened, { doctorReport: () => doctor.latest() })
+  const { port } = http.listen('127.0.0.1', 0)
+  const { key } = await createApiKey(app, actor, { name: 'test', scopes: ['domains:read'] })
+  const get = (path: string) =>
+    fetch(`http://127.0.0.1:${port}${path}`, { headers: { authorization: `Bearer ${key}` } })
+  return {
+    t,
+    id,
+    fetch: get,
+    runDoctor: async () => void (await doctor.run(undefined)),
+    check: () => verifyDomain(app, actor, id),
+    async read() {
+      const { data: found } = (await (await get(`/v1/domains/${id}/rules`)).json()) as { data: Wire }
+      const rule = (name: string): Shown => {
+        const [receiver, check] = name.split('.')
+        const rules = found.receivers.find((one) => one.id === receiver)?.rules ?? []
+        const shown = rules.find((one) => one.check === check)
+        if (!shown) throw new Error(`no rule ${name}`)
+        return shown
+      }
+      return { ...found, rule }
+    },
+    count: (domainName, field, delta, agoDays = 0) =>
+      app.commit.write((tx) =>
+        countDaily(
+          tx,
+          { accountId: actor.accountId, domain: domainName, at: t.clock.now() - days(agoDays) },
+          field,
+          delta,
+        ),
+      ),
+    async [Symbol.asyncDispose]() {
+      await http.stop(0)
+      await t[Symbol.asyncDispose]()
+    },
+  }
+}
+
+test('each rule has a requirement with a title and a way to meet it, a source and the day on which it was read', () => {
+  const checks: Record<string, { title: string; fix: string }> = data.checks
+  for (const { id, url, read_at, read_on, text_date, rules } of data.receivers) {
+    expect({ id, isComplete: [url, read_at].every((at) => URL.canParse(at)) && text_date !== '' }).toEqual({
+      id,
+      isComplete: true,
+    })
+    expect(read_on).toMatch(/^20\d\d-\d\d-\d\d$/)
+    for (const { check, binds, text } of rules) {
+      expect(['all', 'bulk', 'nobody']).toContain(binds)
+      expect([checks[check]?.title, checks[check]?.fix, text].every(Boolean)).toBe(true)
+    }
+  }
+  expect(Object.keys(READERS).filter((check) => !(check in checks))).toEqual([])
+})
+
+// Proves: domain-70
+describe('GET /v1/domains/{id}/rules', () => {
+  test('without data everything that is not done by Tassis itself is unknown, and never met', async () => {
+    await using r = await startRulesTest()
+    const { counts, rule, summary } = await r.read()
+    for (const name of ['gmail.spf_or_dkim', 'gmail.reverse_dns', 'gmail.tls', 'gmail.spam_rate', 'gmail.block_lists'])
+      expect([name, rule(name).state]).toEqual([name, 'unknown'])
+    for (const name of ['gmail.opt_in', 'microsoft.ip_reputation', 't-online.contact_page', 'yahoo.bounces'])
+      expect([name, rule(name).state]).toEqual([name, 'unknown'])
+    expect(rule('gmail.format')).toMatchObject({ state: 'met', witness: 'tassis' })
+    expect(rule('gmail.arc').state).toBe('not_applicable')
+    expect(counts).toMatchObject({ broken: 0, at_risk: 0 })
+    expect(summary).toContain('example.com meets ')
+    expect(summary).toContain('None is known to be broken.')
+  })
+
+  test('is 404 for the domain of another account', async () => {
+    await using r = await startRulesTest()
+    const other = await r.t.register('other.com', await createTestAccount(r.t.app))
+    expect((await r.fetch(`/v1/domains/${other.id}/rules`)).status).toBe(404)
+  })
+
+  test('records are met while DNS has them, broken once a check misses them, unknown when the check is old', async () => {
+    await using r = await startRulesTest()
+    await r.check()
+    const before = await r.read()
+    for (const name of ['spf', 'dkim', 'dmarc', 'alignment', 'spf_or_dkim', 'dkim_2048'])
+      expect([name, before.rule(`gmail.${name}`).state]).toEqual([name, 'met'])
+    expect(before.rule('gmail.dmarc')).toMatchObject({ witness: 'dns', seen_at: '2026-01-01T00:00:00.000Z' })
+    r.t.break('NXDOMAIN', '_dmarc.example.com', 'send.example.com')
+    r.t.clock.advance(minutes(1))
+    await r.check()
+    const after = await r.read()
+    expect(after.rule('apple.dmarc')).toMatchObject({
+      state: 'broken',
+      evidence: 'There is no valid DMARC record at _dmarc.example.com.',
+      fix: expect.stringContaining('DMARC record'),
+    })
+    // Gmail demands it of bulk senders only, La Poste only advises it.
+    expect(after.rule('gmail.dmarc')).toMatchObject({
+      state: 'not_applicable',
+      evidence: expect.stringContaining('from 5000 messages a day; at most 0 a day'),
+    })
+    expect(after.rule('laposte.dmarc').state).toBe('at_risk')
+    expect(after.rule('laposte.spf').state).toBe('broken')
+    expect(after.summary).toMatch(/Broken: \d+, that is .*DMARC policy/)
+    r.t.clock.advance(days(4))
+    expect((await r.read()).rule('apple.dmarc')).toMatchObject({ state: 'unknown', witness: 'dns' })
+  })
+
+  test('a key of 1,024 bits meets the demand and misses the advice; a shorter one breaks it', async () => {
+    await using r = await startRulesTest()
+    await r.check()
+    const setKey = async (modulusLength: number) => {
+      const { publicKey } = (await import('node:crypto')).generateKeyPairSync('rsa', { modulusLength })
+      const der = publicKey.export({ format: 'der', type: 'spki' }).toString('base64')
+      r.t.app.db.run('UPDATE domains SET dkim_public_key = ?', [der])
+      const { rule } = await r.read()
+      return [rule('gmail.dkim_1024').state, rule('gmail.dkim_2048').state]
+    }
+    expect(await setKey(1024)).toEqual(['met', 'at_risk'])
+    expect(await setKey(768)).toEqual(['broken', 'at_risk'])
+  })
+
+  test('addresses are judged by reverse DNS, EHLO and block lists as the checks of the service saw them', async () => {
+    await using r = await startRulesTest()
+    await r.runDoctor()
+    const { rule } = await r.read()
+    for (const name of ['gmail.reverse_dns', 'gmx.helo', 'gmx.host_name', 'gmail.block_lists'])
+      expect([name, rule(name).state, rule(name).witness]).toEqual([name, 'met', 'doctor'])
+    r.t.dns.zone['25.2.0.192.in-addr.arpa'] = { PTR: ['192-0-2-25.static.host.test'] }
+    r.t.dns.zone['192-0-2-25.static.host.test'] = { A: ['192.0.2.25'] }
+    r.t.dns.zone[`25.2.0.192.${LIST}`] = { A: ['127.0.0.3'] }
+    r.t.clock.advance(hours(2))
+    await r.runDoctor()
+    const listed = await r.read()
+    expect(listed.rule('gmx.block_lists')).toMatchObject({
+      state: 'broken',
+      evidence: expect.stringContaining(`192.0.2.25 is listed in ${LIST}`),
+    })
+    // Gmail only advises it.
+    expect(listed.rule('gmail.block_lists').state).toBe('at_risk')
+    expect(listed.rule('gmail.reverse_dns').state).toBe('met')
+    expect(listed.rule('gmx.helo')).toMatchObject({ state: 'broken', evidence: expect.stringContaining('EHLO') })
+    r.t.dns.zone['25.2.0.192.in-addr.arpa'] = 'NXDOMAIN'
+    r.t.clock.advance(hours(2))
+    await r.runDoctor()
+    expect((await r.read()).rule('gmail.reverse_dns')).toMatchObject({
+      state: 'broken',
+      evidence: expect.stringContaining('192.0.2.25 has no PTR record'),
+    })
+  })
+
+  test('a name that a provider gives to all its addresses is at risk', async () => {
+    await using r = await startRulesTest({ TASSIS_OUTBOUND_IPS: '192.0.2.25=192-0-2-25.host.test' })
+    r.t.dns.zone['25.2.0.192.in-addr.arpa'] = { PTR: ['192-0-2-25.host.test'] }
+    r.t.dns.zone['192-0-2-25.host.test'] = { A: ['192.0.2.25'] }
+    await r.runDoctor()
+    expect((await r.read()).rule('gmx.host_name')).toMatchObject({ state: 'at_risk', witness: 'doctor' })
+  })
+
+  test('complaints and bounces are rates of the account at the receiver; silence of a receiver is no proof', async () => {
+    await using r = await startRulesTest()
+    for (const name of ['gmail.com', 'yahoo.com', 'web.de']) await r.count(name, 'delivered', 2000)
+    const silent = await r.read()
+    expect(silent.rule('gmail.spam_rate').state).toBe('unknown')
+    expect(silent.rule('yahoo.spam_rate').state).toBe('unknown')
+    expect(silent.rule('webde.bounces').state).toBe('met')
+    r.t.app.db.run(
+      "INSERT INTO complaints (account_id, email_id, feedback_type, feedback_loop, created_at) VALUES (?, 1, 'abuse', 'Yahoo', ?)",
+      [r.t.actor.accountId, r.t.clock.now()],
+    )
+    await r.count('yahoo.com', 'complaints', 1)
+    expect((await r.read()).rule('yahoo.spam_rate')).toMatchObject({
+      state: 'met',
+      evidence: '1 complaints about 2000 delivered recipients of the account at Yahoo and AOL in 30 days: 0.05 %.',
+    })
+    await r.count('yahoo.com', 'complaints', 2)
+    await r.count('web.de', 'bounced', 150)
+    const risky = await r.read()
+    expect([risky.rule('yahoo.spam_rate').state, risky.rule('webde.bounces').state]).toEqual(['at_risk', 'at_risk'])
+    await r.count('yahoo.com', 'complaints', 4)
+    await r.count('web.de', 'bounced', 200)
+    const broken = await r.read()
+    expect([broken.rule('yahoo.spam_rate').state, broken.rule('webde.bounces').state]).toEqual(['broken', 'broken'])
+    expect(broken.rule('yahoo.spam_rate').fix).toContain('unsubscribing easy')
+    // Old mail does not count.
+    r.t.clock.advance(days(40))
+    expect((await r.read()).rule('webde.bounces').state).toBe('unknown')
+  })
+
+  test('one day of 4,000 messages to Gmail within a year binds the account to the rules for bulk senders', async () => {
+    await using r = await startRulesTest()
+    await r.check()
+    r.t.break('NXDOMAIN', '_dmarc.example.com')
+    r.t.clock.advance(minutes(1))
+    await r.check()
+    await r.count('gmail.com', 'sent', 3000, 200)
+    expect((await r.read()).rule('gmail.dmarc').state).toBe('not_applicable')
+    await r.count('googlemail.com', 'sent', 1000, 200)
+    expect((await r.read()).rule('gmail.dmarc').state).toBe('broken')
+  })
+
+  test('deliveries show TLS, and marketing mail its one-click header', async () => {
+    await using sink = await startSink({ disabledCommands: ['AUTH'] })
+    await using plain = await startSink()
+    for (const [receiver, publicUrl, tls, oneClick] of [
+      [sink, 'https://mail.tassis.test', 'met', 'met'],
+      [plain, 'http://mail.tassis.test', 'broken', 'not_applicable'],
+    ] as const) {
+      await using flow = await startMailFlow({
+        smtpPort: receiver.port,
+        zone: {
+          'gmail.com': { MX: [{ preference: 10, exchange: 'mx.gmail.com' }] },
+          'mx.gmail.com': { A: ['127.0.0.1'] },
+        },
+        settings: { TASSIS_PUBLIC_URL: publicUrl, TASSIS_OUTBOUND_IPS: '127.0.0.1' },
+      })
+      const http = createHttp(flow.service.opened)
+      const { port } = http.listen('127.0.0.1', 0)
+      const { key } = await createApiKey(flow.app, flow.actor, { name: 'test', scopes: [] })
+      const get = async <T>(path: string): Promise<T> => {
+        const response = await fetch(`http://127.0.0.1:${port}${path}`, { headers: { authorization: `Bearer ${key}` } })
+        return ((await response.json()) as { data: T }).data
+      }
+      const read = async (check: string): Promise<Shown | undefined> => {
+        const [domain] = await get<{ id: string }[]>('/v1/domains')
+        const { receivers } = await get<Wire>(`/v1/domains/${domain?.id}/rules`)
+        return receivers[0]?.rules.find((rule) => rule.check === check)
+      }
+      await flow.outcome('ada@gmail.com')
+      expect((await read('one_click'))?.evidence).toContain('were all sent as transactional')
+      const sent = await flow.outcome('bob@gmail.com', { transactional: false })
+      expect(sent.recipient.status).toBe('sent')
+      expect(await read('tls')).toMatchObject({ state: tls, witness: 'counters' })
+      expect((await read('one_click'))?.state).toBe(oneClick)
+      if (oneClick === 'not_applicable') expect((await read('one_click'))?.evidence).toContain('is not https')
+      await http.stop(0)
+    }
+  })
+})
+
+// Proves: domain-71
+describe('the badge', () => {
+  test('says only how many rules are met, at an address with a MAC, for as long as the domain is there', async () => {
+    await using r = await startRulesTest()
+    await r.check()
+    const { badge_url: url, counts } = await r.read()
+    const path = new URL(url).pathname
+    const response = await r.fetch(path)
+    const binding = Object.entries(counts).reduce((sum, [state, n]) => sum + (state === 'not_applicable' ? 0 : n), 0)
+    const svg = await response.text()
+    expect(svg).toContain(`Sender rules: ${counts['met']} of ${binding} met`)
+    expect(svg).not.toContain('example')
+    expect(response.headers.get('content-type')).toBe('image/svg+xml')
+    expect(response.headers.get('cache-control')).toBe('public, max-age=600')
+    const [, , id, mac = ''] = path.split('/')
+    const forged = `${mac.startsWith('A') ? 'B' : 'A'}${mac.slice(1)}`
+    const others = [
+      `/badges/${id}/${forged}`,
+      `/badges/${id}/.svg`,
+      `/badges/x/${mac}`,
+      `/badges/${id}/${'A'.repeat(5000)}`,
+    ]
+    for (const other of others) expect([other.length, (await r.fetch(other)).status]).toEqual([other.length, 404])
+    // Kept for ten minutes.
+    r.t.break('NXDOMAIN', '_dmarc.example.com')
+    r.t.clock.advance(minutes(1))
+    await r.check()
+    expect(await (await r.fetch(path)).text()).toBe(svg)
+    r.t.clock.advance(minutes(11))
+    expect(await (await r.fetch(path)).text()).not.toBe(svg)
+    r.t.app.db.run('UPDATE domains SET deleted_at = 1')
+    r.t.clock.advance(minutes(11))
+    expect((await r.fetch(path)).status).toBe(404)
+  })
+})
