@@ -62,7 +62,7 @@ function judge(facts: Facts, receiver: Receiver, google: GoogleReport | undefine
     // What is met is shown as met, whether it is demanded or not.
     const isLeftAside = binds === 'bulk' && peak < near && own.state !== 'met'
     const values = { bulk, peak, name, evidence: own.evidence }
-    const bound = isLeftAside ? say('not_applicable', 'counters', 'not bulk', values, own.seenAt) : own
+    const bound = isLeftAside ? say('not_applicable', 'counters', 'not bulk', values, own.seen_at) : own
     const verdict = google ? addGoogle(now, bound, google, requirement) : bound
     const state = binds === 'nobody' && verdict.state === 'broken' ? 'at_risk' : verdict.state
     return { check, title, text, binds, ...verdict, state, fix }
@@ -80,7 +80,7 @@ function addGoogle(now: number, own: Verdict, { askedAt, compliance, spamRate }:
     evidence: own.evidence,
     at: isoTime(askedAt),
   }
-  if (now - askedAt > MAX_AGE_MS) return say(own.state, own.witness, 'google old', values, own.seenAt)
+  if (now - askedAt > MAX_AGE_MS) return say(own.state, own.witness, 'google old', values, own.seen_at)
   const state = said === 'NEEDS_WORK' ? 'broken' : judgeComplaints(rate ?? 0)
   const isOurs = own.state === 'broken' || (own.state === 'at_risk' && state !== 'broken')
   return isOurs ? own : say(state, 'google', 'google', values, values.at)
@@ -94,7 +94,7 @@ function summarise(domain: string, receivers: readonly JudgedReceiver[], counts:
   const bad = receivers.flatMap(({ rules }) => rules.filter(({ state }) => state === 'broken'))
   const titles = [...new Set(bad.map(({ title }) => title))]
   const named = `${titles.slice(0, MAX_NAMED).join(', ')}${titles.length > MAX_NAMED ? ' and others' : ''}`
-  const ofFirst = first ? ` (${first.name}: ${formatMet(first.counts)})` : ''
-  const broken = bad.length === 0 ? 'None is known to be broken.' : `Broken: ${bad.length}, that is ${named}.`
-  return `${domain} meets ${formatMet(counts)} rules of ${receivers.length} receivers${ofFirst}. ${broken} At risk: ${counts.at_risk}. Nobody here can know: ${counts.unknown}.`
+  const ofFirst = first ? `, ${formatMet(first.counts)} of ${first.name}` : ''
+  const broken = bad.length === 0 ? 'None is known to be broken.' : `Broken: ${bad.length} (${named}).`
+  return `${domain} meets ${formatMet(counts)} rules of ${receivers.length} receivers${ofFirst}. ${broken} At risk: ${counts.at_risk}. Not known here: ${counts.unknown}.`
 }

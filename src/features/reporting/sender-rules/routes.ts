@@ -50,6 +50,9 @@ const DomainRules = Type.Object(
         {
           id: S.Text('Short name of the receiver, such as `gmail`.'),
           name: S.Text('Name of the receiver.'),
+          domains: Type.Array(Type.String(), { description: 'Domains of its mailboxes.' }),
+          bulk_from: S.Count('Messages a day from which rules for `bulk` senders bind; 0: it names no number.'),
+          feedback_loop: S.Text('Name of its feedback loop; empty: it has none that is known here.'),
           url: S.Text('Where its rules are.'),
           text_date: S.Text('Of which date they are.'),
           read_on: S.Text('When they were read.'),
@@ -86,19 +89,7 @@ export const senderRuleRoutes = (app: App, witnesses: RuleWitnesses) =>
     '/:id/rules',
     ({ actor, params }) => {
       const domain = getDomain(app.db, actor.accountId, params.id)
-      const { receivers, ...ledger } = readLedger(app, witnesses, domain)
-      const toRule = ({ seenAt: seen_at, ...rule }: (typeof receivers)[number]['rules'][number]) => ({
-        ...rule,
-        seen_at,
-      })
-      return dataBody({
-        ...ledger,
-        badge_url: formatBadgeUrl(app, domain.uuid),
-        receivers: receivers.map(({ domains: _, feedback_loop: __, bulk_from: ___, ...receiver }) => ({
-          ...receiver,
-          rules: receiver.rules.map(toRule),
-        })),
-      })
+      return dataBody({ ...readLedger(app, witnesses, domain), badge_url: formatBadgeUrl(app, domain.uuid) })
     },
     {
       params: Type.Object({ id: Type.String({ description: 'Id of the domain.' }) }),

@@ -15,7 +15,8 @@ import * as figures from './figures.ts'
 import type { SndsReport } from './receiver-data.ts'
 import rules from './rules.json' with { type: 'json' }
 
-export const RULE_STATES = ['met', 'broken', 'at_risk', 'unknown', 'not_applicable'] as const
+/** The worst last. */
+export const RULE_STATES = ['not_applicable', 'met', 'unknown', 'at_risk', 'broken'] as const
 export type RuleState = (typeof RULE_STATES)[number]
 
 export interface Verdict {
@@ -25,7 +26,7 @@ export interface Verdict {
   /** A sentence with figures. */
   readonly evidence: string
   /** When the witness saw it, RFC 3339; null: now, or never. */
-  readonly seenAt: string | null
+  readonly seen_at: string | null
 }
 
 /** What `app` passes in, because it is made elsewhere. */
@@ -62,10 +63,10 @@ export function say(
   witness: Verdict['witness'],
   text: keyof typeof rules.texts,
   values: Readonly<Record<string, unknown>> = {},
-  seenAt: string | null = null,
+  seen_at: string | null = null,
 ): Verdict {
   const evidence = rules.texts[text].replace(/\{(\w+)\}/g, (_, name: string) => String(values[name]))
-  return { state, witness, evidence, seenAt }
+  return { state, witness, evidence, seen_at }
 }
 
 /** @param risk, broken the rates from which it is at risk or broken */
@@ -98,27 +99,19 @@ const [readSpf, readDkim] = [readDns('spf'), readDns('dkim')]
 const readKey =
   (minBits: number): Reader =>
   ({ domain: { dkimPublicKey, dkimSelector: selector } }) => {
-    const der = Buffer.from(dkimPublicKey, 'base64')
-    const bits = attempt(() => createPublicKey({ key: der, format: 'der', type: 'spki' }))?.asymmetricKeyDetails
-      ?.modulusLength
-    return say(bits === undefined ? 'unknown' : bits < minBits ? 'broken' : 'met', 'tassis', 'key', { selector, bits })
+    const key = { key: Buffer.from(dkimPublicKey, 'base64'), format: 'der', type: 'spki' } as const
+    const bits = attempt(() => createPublicKey(key).asymmetricKeyDetails?.modulusLength) ?? 0
+    return say(bits < minBits ? 'broken' : 'met', 'tassis', 'key', { selector, bits })
   }
 
 /** By what `tassis doctor` found. `warning`: what a warning of this check means for the rule. */
 function readDoctor({ witnesses }: Facts, check: string, warning: RuleState): Verdict {
   const { findings = [], checked_at: seenAt = null } = witnesses.doctor() ?? {}
-  for (const [status, state] of Object.entries({
-    failure: 'broken',
-    warning,
-    ok: 'met',
-    skipped: 'unknown',
-  } as const)) {
-    const found = findings.filter((finding) => finding.check === check && finding.status === status)
-    const problem = found
-      .slice(0, 5)
-      .map(({ message }) => message)
-      .join(' ')
-    if (found.length > 0) return say(state, 'doctor', 'problem', { problem }, seenAt)
+  const states = { failure: 'broken', warning, ok: 'met', skipped: 'unknown' } as const
+  for (const [status, state] of Object.entries(states)) {
+    const found = findings.filter((finding) => finding.check === check && finding.status === status).slice(0, 5)
+    const problem = found.map(({ message }) => message).join(' ')
+    if (problem !== '') return say(state, 'doctor', 'problem', { problem }, seenAt)
   }
   return say('unknown', 'doctor', 'doctor unrun')
 }
@@ -127,20 +120,18 @@ type Source = ReturnType<RuleWitnesses['sources']>[number]
 
 /** The worst verdict about the public outgoing addresses, if those are what receivers see. */
 const readSources =
-  (judge: (source: Source, values: object) => Verdict): Reader =>
+  (judge: (source: Source) => readonly [RuleState, keyof typeof rules.texts]): Reader =>
   ({ app: { config }, witnesses }) => {
     if (config.delivery !== 'direct') return say('unknown', 'doctor', 'relay')
     const sources = witnesses.sources().filter(({ ip }) => canConnectTo(ip, config.allowPrivateNetworks))
     const verdicts = sources.map((source) => {
-      const values = { ip: source.ip, name: source.ehloName, problem: source.problem }
       const isKnown = source.isChecked || source.problem !== undefined
-      return isKnown ? judge(source, values) : say('unknown', 'doctor', 'ptr unanswered', values)
+      const [state, text] = isKnown ? judge(source) : (['unknown', 'ptr unanswered'] as const)
+      return say(state, 'doctor', text, { ...source })
     })
-    const worst = ['broken', 'at_risk', 'unknown', 'met'].flatMap((state) =>
-      verdicts.filter((v) => v.state === state),
-    )[0]
+    const [worst] = RULE_STATES.toReversed().flatMap((state) => verdicts.filter((one) => one.state === state))
     if (!worst) return say('unknown', 'doctor', 'no source')
-    return { ...worst, seenAt: witnesses.doctor()?.checked_at ?? null }
+    return { ...worst, seen_at: witnesses.doctor()?.checked_at ?? null }
   }
 
 const GENERIC_WORDS = ['dyn', 'dynamic', 'dhcp', 'dialup', 'dsl', 'pool', 'ppp', 'static', 'unassigned']
@@ -159,16 +150,14 @@ const readUnsubscribe =
     const values = { ...figures.readMarketing(db, accountId, id), ...figures.readStats(db, accountId, now) }
     if (values.emails === 0) return say('unknown', 'counters', 'no mail')
     if (values.marketing === 0) return say('not_applicable', 'counters', 'transactional', values)
-    return config.publicUrl.startsWith('https:')
-      ? say('met', 'counters', text, values)
-      : say('broken', 'counters', 'not https', values)
+    return text === 'one_click' && !config.publicUrl.startsWith('https:')
+      ? say('broken', 'counters', 'not https', values)
+      : say('met', 'counters', text, values)
   }
 
 /** Receivers tell complaints only through a feedback loop; without one, none that we know of does not mean none. */
-const readComplaints: Reader = (
-  { app: { db }, domain: { accountId }, now },
-  { name, domains, feedback_loop: loop },
-) => {
+const readComplaints: Reader = ({ app: { db }, domain: { accountId }, now }, receiver) => {
+  const { name, domains, feedback_loop: loop } = receiver
   const { delivered, complaints } = figures.readStats(db, accountId, now, domains)
   const values = { name, delivered, complaints, rate: percent(complaints / delivered) }
   if (delivered < MIN_RECIPIENTS) return say('unknown', 'counters', 'complaints few', values)
@@ -195,14 +184,10 @@ const readTls: Reader = ({ app: { db, config }, domain }, { name, domains }) => 
 
 const readAlignment: Reader = (facts, receiver) => {
   const seen = facts.witnesses.countAligned?.(facts.domain)
-  if (seen && seen.messages > 0)
-    return say(
-      judgeRate(1 - seen.aligned / seen.messages, 0.02, 0.1),
-      'dmarc_reports',
-      'alignment reported',
-      seen,
-      seen.seenAt,
-    )
+  if (seen && seen.messages > 0) {
+    const state = judgeRate(1 - seen.aligned / seen.messages, 0.02, 0.1)
+    return say(state, 'dmarc_reports', 'alignment reported', seen, seen.seenAt)
+  }
   const { spf, dkim, return_path: returnPath } = facts.domain.verified
   return (spf && returnPath && !dkim ? readSpf : readDkim)(facts, receiver)
 }
@@ -216,10 +201,8 @@ const readSnds: Reader = ({ snds, now, witnesses }) => {
   if (ours.length === 0) return say('unknown', 'snds', 'snds empty', {}, seenAt)
   const isDoubtful = ours.some(({ result, traps }) => result !== 'GREEN' || traps > 0)
   const state = ours.some(({ result }) => result === 'RED') ? 'broken' : isDoubtful ? 'at_risk' : 'met'
-  const parts = ours.map(
-    ({ ip, result, complaints, traps }) => `${ip}: ${result}, complaints ${complaints}, ${traps} hits of traps`,
-  )
-  return say(state, 'snds', 'problem', { problem: `${parts.slice(0, 5).join('; ')}.` }, seenAt)
+  const texts = ours.slice(0, 5).map((row) => say(state, 'snds', 'snds', { ...row }).evidence)
+  return say(state, 'snds', 'problem', { problem: texts.join(' ') }, seenAt)
 }
 
 /** What is not here only a person can tell. */
@@ -232,20 +215,14 @@ export const READERS: Readonly<Record<string, Reader>> = {
   dmarc: readDns('dmarc'),
   sender_mx: readDns('return_path'),
   alignment: readAlignment,
-  reverse_dns: readSources(({ problem }, values) =>
-    // That reverse DNS has another name than EHLO is a matter of `helo`.
-    problem === undefined || problem.includes(' in EHLO')
-      ? say('met', 'doctor', 'ptr', { ...values })
-      : say('broken', 'doctor', 'problem', { ...values }),
+  // That EHLO has another name is a matter of `helo`.
+  reverse_dns: readSources(({ problem }) =>
+    problem && !problem.includes(' in EHLO') ? ['broken', 'problem'] : ['met', 'ptr'],
   ),
-  host_name: readSources(({ problem, ehloName, ip }, values) => {
-    if (problem !== undefined) return say('unknown', 'doctor', 'problem', { ...values })
-    const isGeneric = isGenericName(ehloName, ip)
-    return say(isGeneric ? 'at_risk' : 'met', 'doctor', isGeneric ? 'name generic' : 'name', { ...values })
-  }),
-  helo: readSources(({ problem }, values) =>
-    say(problem ? 'broken' : 'met', 'doctor', problem ? 'problem' : 'helo', { ...values }),
+  host_name: readSources(({ problem, ehloName, ip }) =>
+    problem ? ['unknown', 'problem'] : isGenericName(ehloName, ip) ? ['at_risk', 'name generic'] : ['met', 'name'],
   ),
+  helo: readSources(({ problem }) => (problem ? ['broken', 'problem'] : ['met', 'helo'])),
   tls: readTls,
   one_click: readUnsubscribe('one_click'),
   unsubscribe_honoured: readUnsubscribe('unsubscribe_honoured'),
@@ -259,8 +236,8 @@ export const READERS: Readonly<Record<string, Reader>> = {
   own_from: () => say('met', 'tassis', 'own_from'),
   // A warning says that a list does not answer us.
   block_lists: (facts) => readDoctor(facts, 'block_lists', 'unknown'),
-  arc: ({ witnesses, domain: { accountId } }) =>
-    witnesses.isForwarding?.(accountId)
+  arc: ({ witnesses, domain }) =>
+    witnesses.isForwarding?.(domain.accountId)
       ? say('at_risk', 'tassis', 'forwards')
       : say('not_applicable', 'tassis', 'no forwards'),
   ip_reputation: readSnds,

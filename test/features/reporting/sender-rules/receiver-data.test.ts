@@ -138,7 +138,7 @@ test('Google is asked once a day about each domain; its word decides what we see
   expect(r.rule('gmail', 'tls')).toMatchObject({
     state: 'broken',
     witness: 'google',
-    seenAt: '2026-01-01T00:00:00.000Z',
+    seen_at: '2026-01-01T00:00:00.000Z',
   })
   expect(r.rule('gmail', 'spam_rate')).toMatchObject({
     state: 'met',
@@ -171,7 +171,7 @@ test('while Google is down the last answer stays, with its time, for three days;
     r.clock.advance(hours(1))
     await askGoogle(r.app, signal)
   }
-  expect(r.rule('gmail', 'spam_rate')).toMatchObject({ state: 'met', seenAt: '2026-01-01T00:00:00.000Z' })
+  expect(r.rule('gmail', 'spam_rate')).toMatchObject({ state: 'met', seen_at: '2026-01-01T00:00:00.000Z' })
   expect(r.problems()).toEqual(['the service account is refused: 503 unavailable'])
   r.clock.advance(hours(3))
   expect(r.rule('gmail', 'spam_rate')).toMatchObject({
@@ -208,7 +208,7 @@ test('SNDS says by colour and spam traps what Microsoft thinks of our addresses'
   expect(await say(row('198.51.100.1', 'RED', '9'))).toMatchObject({ state: 'unknown', witness: 'snds' })
   expect(await say(row(IP, 'GREEN', '0'))).toMatchObject({
     state: 'met',
-    evidence: `${IP}: GREEN, complaints < 0.1%, 0 hits of traps.`,
+    evidence: `${IP}: GREEN, complaints < 0.1%, 0 hits of spam traps.`,
   })
   expect((await say(row(IP, 'GREEN', '2')))?.state).toBe('at_risk')
   expect((await say(row(IP, 'YELLOW', '0')))?.state).toBe('at_risk')
