@@ -35,8 +35,6 @@ export interface RuleWitnesses {
   readonly sources: () => readonly { ip: string; ehloName: string; problem: string | undefined; isChecked: boolean }[]
   /** The last run of `tassis doctor` in this process. */
   readonly doctor: () => { checked_at: string | null; findings: readonly Finding[] } | undefined
-  /** What receivers reported in the last 30 days of mail from our addresses with this domain in From. */
-  readonly countAligned?: (domain: Domain) => { messages: number; aligned: number; seenAt: string } | undefined
   /** Whether a route of the account forwards mail to other hosts. */
   readonly isForwarding?: (accountId: number) => boolean
 }
@@ -183,12 +181,13 @@ const readTls: Reader = ({ app: { db, config }, domain }, { name, domains }) => 
 }
 
 const readAlignment: Reader = (facts, receiver) => {
-  const seen = facts.witnesses.countAligned?.(facts.domain)
-  if (seen && seen.messages > 0) {
-    const state = judgeRate(1 - seen.aligned / seen.messages, 0.02, 0.1)
-    return say(state, 'dmarc_reports', 'alignment reported', seen, seen.seenAt)
+  const { app, domain, now } = facts
+  const { messages, aligned, seenAt } = figures.countAligned(app.db, domain.accountId, now, domain.domain)
+  if (messages > 0) {
+    const state = judgeRate(1 - aligned / messages, 0.02, 0.1)
+    return say(state, 'dmarc_reports', 'alignment reported', { messages, aligned }, isoTime(seenAt))
   }
-  const { spf, dkim, return_path: returnPath } = facts.domain.verified
+  const { spf, dkim, return_path: returnPath } = domain.verified
   return (spf && returnPath && !dkim ? readSpf : readDkim)(facts, receiver)
 }
 

@@ -156,6 +156,29 @@ describe('GET /v1/domains/{id}/rules', () => {
     expect((await r.read()).rule('apple.dmarc')).toMatchObject({ state: 'unknown', witness: 'dns' })
   })
 
+  test('what receivers report of our mail goes before what DNS promises', async () => {
+    await using r = await startRulesTest()
+    await r.check()
+    const report = (kind: string, count: number) =>
+      r.t.app.db.run(
+        `INSERT INTO report_rows (report_id, account_id, domain, day, organisation, class, cause, source, sender, selector, disposition, is_from_us, dkim, spf, count)
+         VALUES (1, ?, 'example.com', ?, 'google.com', ?, '', '192.0.2.25', '', '', 'none', 1, 0, 0, ?)`,
+        [r.t.actor.accountId, Math.floor(r.t.clock.now() / days(1)), kind, count],
+      )
+    report('aligned', 99)
+    report('broken', 1)
+    expect((await r.read()).rule('gmx.alignment')).toMatchObject({
+      state: 'met',
+      witness: 'dmarc_reports',
+      evidence: 'Receivers reported 100 messages of our addresses in 30 days; 99 of them were aligned.',
+      seen_at: '2026-01-01T00:00:00.000Z',
+    })
+    report('broken', 4)
+    expect((await r.read()).rule('gmx.alignment').state).toBe('at_risk')
+    report('broken', 20)
+    expect((await r.read()).rule('gmx.alignment').state).toBe('broken')
+  })
+
   test('a key of 1,024 bits meets the demand and misses the advice; a shorter one breaks it', async () => {
     await using r = await startRulesTest()
     await r.check()
