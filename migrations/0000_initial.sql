@@ -832,6 +832,8 @@ CREATE TABLE `postmaster_data` (
 	`data` text
 ) STRICT;
 --> statement-breakpoint
+CREATE INDEX `postmaster_data_asked` ON `postmaster_data` (`asked_at`);
+--> statement-breakpoint
 CREATE TABLE `batch_replies` (
 	`id` integer PRIMARY KEY NOT NULL,
 	`account_id` integer NOT NULL,

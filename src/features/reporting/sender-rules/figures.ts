@@ -13,6 +13,7 @@ import { readDays, STATS_SUMS } from '../analytics/stats.ts'
 const PERIOD_DAYS = 30
 /** Volume counts for as long: one busy day makes a bulk sender, and Gmail never forgets it. */
 const VOLUME_DAYS = 366
+const BUSY_DAYS = 60
 /** Newest rows that are looked at. */
 const SAMPLE_SIZE = 1000
 
@@ -45,15 +46,12 @@ const listDays = (now: Millis): number[] => Array.from({ length: PERIOD_DAYS }, 
 export const readStats = (db: Database, accountId: number, now: Millis, names: readonly string[] = [ALL_DOMAINS]) =>
   sql(db).sums.get(JSON.stringify(listDays(now)), JSON.stringify(names), accountId) as DailyStats
 
-/**
- * The most recipients at these domains on one day: of the last 30 days, and of the days of the last year with at least
- * `near` recipients in all, because only those can have as many.
- */
-export function readPeak(db: Database, accountId: number, now: Millis, names: readonly string[], near: number): number {
+/** The most recipients at these domains on one day: of the last 30 days, and of the 60 busiest days of the last year. */
+export function readPeak(db: Database, accountId: number, now: Millis, names: readonly string[]): number {
   const toDay = dayOf(now)
   const year = readDays(db, accountId, { fromDay: toDay - VOLUME_DAYS + 1, toDay, name: 'custom' })
-  const busy = year.flatMap(({ day, sent }) => (sent >= near ? [day] : []))
-  const wanted = JSON.stringify([...new Set([...busy, ...listDays(now)])])
+  const busy = year.toSorted((a, b) => b.sent - a.sent).slice(0, BUSY_DAYS)
+  const wanted = JSON.stringify([...new Set([...busy.map(({ day }) => day), ...listDays(now)])])
   return Math.max(
     0,
     ...sql(db)

@@ -40,6 +40,7 @@ async function startReceiversTest(more: Readonly<Record<string, string>> = {}) {
     if (pathname === '/snds/data.aspx')
       return search === '?key=right%20key' ? new Response(stub.csv) : new Response('<html>', { status: 200 })
     if (request.headers.get('authorization') !== 'Bearer token-1') return new Response('', { status: 401 })
+    if (pathname.startsWith('/v2/domains/strange.org/')) return Response.json({ error: {} }, { status: 400 })
     if (!pathname.startsWith('/v2/domains/example.com/')) return Response.json({ error: {} }, { status: 403 })
     if (pathname.endsWith('/complianceStatus') && request.method === 'GET')
       return Response.json({
@@ -104,6 +105,7 @@ async function startReceiversTest(more: Readonly<Record<string, string>> = {}) {
   const source = { ip: IP, ehloName: 'mail.tassis.test', problem: undefined, isChecked: true }
   return {
     app,
+    actor,
     clock,
     stub,
     problems: () => lines.flatMap((line) => JSON.parse(line).problem ?? []),
@@ -182,6 +184,16 @@ test('while Google is down the last answer stays, with its time, for three days;
   await askGoogle(r.app, signal)
   expect(r.rule('gmail', 'spam_rate')?.state).toBe('met')
   expect(r.lines.filter((line) => line.includes('the receiver answers again'))).toHaveLength(1)
+})
+
+test('a domain that Google does not know by its name keeps no other from being asked', async () => {
+  await using r = await startReceiversTest()
+  const { actor } = r
+  await createDomain(r.app, actor, 'strange.org')
+  r.app.db.run("UPDATE domains SET verified_at = 1, id = -id WHERE domain = 'strange.org'")
+  await askGoogle(r.app, signal)
+  expect(r.stub.asked.filter((path) => path.endsWith('/complianceStatus'))).toHaveLength(3)
+  expect(r.problems()).toEqual([])
 })
 
 test('a file without a key is one line of the log, and no request', async () => {
