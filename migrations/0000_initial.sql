@@ -908,6 +908,17 @@ CREATE TABLE `held_accounts` (
 	`account_id` integer PRIMARY KEY NOT NULL
 ) STRICT;
 --> statement-breakpoint
+CREATE TABLE `provider_outcomes` (
+	`day` integer NOT NULL,
+	`source` text NOT NULL,
+	`provider` text NOT NULL,
+	`outcome` text NOT NULL,
+	`is_blocked` integer NOT NULL,
+	`reply` text NOT NULL,
+	`count` integer NOT NULL,
+	PRIMARY KEY(`day`, `source`, `provider`, `outcome`, `is_blocked`, `reply`)
+) STRICT;
+--> statement-breakpoint
 CREATE TABLE `provider_pairs` (
 	`provider` text NOT NULL,
 	`source` text NOT NULL,
@@ -927,9 +938,6 @@ CREATE TABLE `warm_ups` (
 	`source` text NOT NULL,
 	`day` integer NOT NULL,
 	`budget` integer,
-	`tried` integer NOT NULL,
-	`accepted` integer NOT NULL,
-	`failed` integer NOT NULL,
 	`is_blocked` integer NOT NULL,
 	PRIMARY KEY(`provider`, `source`)
 ) STRICT;

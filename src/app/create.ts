@@ -19,6 +19,7 @@ import { createParser, type Parser } from '#features/receiving/inbound/process/p
 import { getRequestLog } from '#features/reporting/logs/request-log.ts'
 import { createSendRateLimiter, type TakeRate } from '#features/sending/accept/sendable.ts'
 import { CaptureStore } from '#features/sending/capture/store.ts'
+import { flushDailyOutcomes } from '#features/sending/delivery/providers/daily-outcomes.ts'
 import { SourceNames } from '#features/sending/delivery/providers/outbound-sources.ts'
 import { compactEmailSearch } from '#features/sending/queue/search.ts'
 import { type Authenticator, createAuthenticator } from '#features/setup/api-keys/keys.ts'
@@ -243,7 +244,10 @@ function openStores(
   )
   const commit = new Committer(db, databasePath, {
     ...committerOptions('tassis'),
-    flush: (connection, deltas, lastSeqs) => flushCounters(connection, deltas, lastSeqs, eventTime()),
+    flush: (connection, deltas, lastSeqs) => {
+      flushCounters(connection, deltas, lastSeqs, eventTime())
+      flushDailyOutcomes(connection, deltas)
+    },
     onDurable: (deltas) => {
       const accounts = new Set<number>()
       forEachEventCount(deltas, (accountId, type, count) => {

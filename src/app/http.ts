@@ -61,6 +61,7 @@ import { insightRoutes } from '#features/reporting/insights/routes.ts'
 import { createHttpRecorder } from '#features/reporting/logs/record-http.ts'
 import { requestLogRoutes } from '#features/reporting/logs/routes.ts'
 import { badgePages, senderRuleRoutes } from '#features/reporting/sender-rules/routes.ts'
+import { operatorReputationRoutes } from '#features/reporting/reputation/routes.ts'
 import { validateRoutes } from '#features/reporting/validate/routes.ts'
 import { createRequestKeys } from '#features/sending/accept/idempotency.ts'
 import { broadcastReadRoutes } from '#features/sending/broadcasts/read-routes.ts'
@@ -125,7 +126,7 @@ import type { OpenedApp } from './create.ts'
 import { mailFrames } from './dashboard/mail-frames.ts'
 import { dashboardRoutes } from './dashboard/routes.ts'
 import { docsRoutes } from './docs/routes.ts'
-import { Doctor } from './doctor/doctor.ts'
+import { Doctor, listListings } from './doctor/doctor.ts'
 import { operatorFenceRoutes } from './fence/routes.ts'
 import { findRoutes } from './find-routes.ts'
 import { masterKeyRoutes } from './master-key-routes.ts'
@@ -304,6 +305,7 @@ export function createRoutes(
     operatorReportRoutes(app, { parser }),
     operatorMailRoutes(app, { readText: createMailTextReader(app, parser), retry: retryOperatorMail }),
     operatorProviderRoutes(app, { scheduler }),
+    operatorReputationRoutes(app, () => listListings(app, state.doctorReport())),
     operatorFenceRoutes(app),
     clusterRoutes(app),
     healthRoutes(app, state),

@@ -127,6 +127,7 @@ list  dead-letters list ! 2 --reason x
 list  dead-letters retry : ${ids.letter} ! 1 999999
 one   fence ! 2 --limit x
 list  providers
+one   providers reputation ! 2 --days x
 error providers resume : gmail
 one   cluster
 error cluster step-down

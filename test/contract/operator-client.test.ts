@@ -107,6 +107,7 @@ test('an operator calls every route through the client', async () => {
     deleteMessage: () => isRefused(operator.deleteMessage(none), 'operator_mail_not_found'),
     listProviders: () => operator.listProviders(),
     resumeProvider: () => isRefused(operator.resumeProvider('gmail'), 'provider_not_found'),
+    getReputation: () => operator.getReputation(),
     listAlerts: () => operator.listAlerts(),
     getFence: () => operator.getFence(),
     releaseFence: () => operator.releaseFence({}),

@@ -770,6 +770,7 @@ export const SESSION_ROUTES: readonly string[] = [
   'GET /v1/operator/providers',
   'POST /v1/operator/providers/{name}/resume',
   'GET /v1/operator/alerts',
+  'GET /v1/operator/reputation',
   'GET /v1/operator/fence',
   'POST /v1/operator/fence/release',
   'POST /v1/operator/fence/drop',

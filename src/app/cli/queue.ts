@@ -11,10 +11,11 @@ import type {
   RetryOperatorQueueRequest,
   RetryOperatorQueueResult,
 } from '#client/operator-api.ts'
+import { OUTCOME_DAYS } from '#features/sending/delivery/providers/daily-outcomes.ts'
 import { quoteShellWord } from '#platform/text.ts'
 import { type CommandApi, findAccountFilter, findOne, readRows, sendAll } from './api.ts'
 import type { Command, Context, ListContext } from './command.ts'
-import { confirmAction } from './options.ts'
+import { confirmAction, createWholeNumberParser } from './options.ts'
 import * as output from './output.ts'
 
 const MAX_PER_LANE = 10
@@ -222,6 +223,10 @@ export function addProviderCommands(program: Command): void {
     .limit('providers', 30)
     .answer(async ({ api, options }: Context<ListOptions>) => readProviders(api, options), formatProviders)
   providers
+    .add('reputation', 'show bounces, blocks, deferrals and complaints by provider and outgoing address')
+    .option('--days <number>', 'days up to today', createWholeNumberParser(1, OUTCOME_DAYS), 30)
+    .answer(({ api, options }: Context<{ days: number }>) => readReputation(api, options.days), formatReputation)
+  providers
     .add('resume <name>', 'lift the suspension of a provider, and restore a lowered rate', {
       name: 'name of the provider, as `tassis providers` shows it',
     })
@@ -233,6 +238,27 @@ export function addProviderCommands(program: Command): void {
           : `${provider} is back to its limits; mail that is due is tried now.\n\`tassis queue retry --provider ${quoteShellWord(provider)}\` also makes due what waits for another attempt. If it blocks us again, it is suspended again.`,
     )
 }
+
+/** Fails when a rate is bad or an address is listed. */
+async function readReputation({ operator }: CommandApi, days: number) {
+  const { data } = await operator.getReputation({ days })
+  if (data.alerts.length + data.listings.length > 0) process.exitCode = 1
+  return { data }
+}
+
+const formatReputation = ({ data }: Awaited<ReturnType<typeof readReputation>>): string =>
+  output.joinParagraphs(
+    output.formatPage(
+      { data: data.pairs },
+      'provider source accepted bounce_rate block_rate deferral_rate complaint_rate',
+      undefined,
+      'Nothing was sent in these days.',
+    ),
+    ...data.alerts.map(({ message, advice }) => `Alert: ${message}\n  ${advice}`),
+    ...data.listings.map(({ message, since }) =>
+      since === null ? message : `${message}, since ${output.formatUtc(since)}`,
+    ),
+  )
 
 async function readProviders({ operator }: CommandApi, { limit, all }: ListOptions) {
   const providers = await readRows(operator.listProviders({ per_page: 100, used: all ? undefined : 'true' }), limit)

@@ -5,6 +5,7 @@
 import type { Database } from 'bun:sqlite'
 import { listReportAlerts } from '#features/receiving/domain-reports/alerts.ts'
 import { listQueueEntries } from '#features/receiving/inbound/process/queue.ts'
+import { findRateAlerts } from '#features/reporting/reputation/report.ts'
 import { listAlerts } from '#features/sending/delivery/control/operator-providers.ts'
 import { describeLanes, readLanes } from '#features/sending/delivery/control/queue-view.ts'
 import { findContentProblem } from '#features/sending/delivery/verdict/held-mail.ts'
@@ -127,6 +128,9 @@ export function checkDeliveryAlerts({ service }: DoctorContext): Found {
       `${plain(provider)} ${source ?? ''} ${rule}`,
     )
   })
+  const now = service.app.clock.now()
+  for (const { message, advice, provider, source, kind } of findRateAlerts(service.app.db, now).slice(0, MAX_ALERTS))
+    found.push(warning(plain(message), advice, `${provider} ${source} ${kind} rate`))
   return found.length > 0 ? found : ok('No receiver blames our addresses or set-up.')
 }
 

@@ -11,7 +11,7 @@ import { prepareStatements } from '#platform/db/open.ts'
 import { formatUuid } from '#platform/ids.ts'
 import type { Clock, Millis } from '#platform/time/clock.ts'
 import { days } from '#platform/units.ts'
-import { flushDailyStats, isDailyKey } from './daily-stats.ts'
+import { flushDailyStats } from './daily-stats.ts'
 import { readFirstNumber } from './gaps.ts'
 
 export { type EventGap, listGaps } from './gaps.ts'
@@ -230,7 +230,7 @@ export function flushCounters(
   setMeta(db, 'newest_time', String(newestTime))
   sql(db).countCommit.run()
   for (const [key, delta] of deltas) {
-    if (delta === 0 || isDailyKey(key)) continue
+    if (delta === 0 || !/^\d/.test(key)) continue
     const [accountId, metric = '', hour] = key.split('|')
     addCounter.run(Number(accountId), metric, Number(hour), delta)
     // Hour 0 holds current totals. The names of some are free text, so rows that become zero are deleted.

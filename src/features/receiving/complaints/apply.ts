@@ -6,6 +6,7 @@
 import type { App } from '#features/core/app/app.ts'
 import { countDaily, domainOfAddress } from '#features/core/events/daily-stats.ts'
 import { count } from '#features/core/events/record.ts'
+import { countProviderComplaint } from '#features/sending/delivery/providers/daily-outcomes.ts'
 import { findEmailLogFields } from '#features/sending/queue/email.ts'
 import { recordEngaged } from '#features/sending/queue/settle.ts'
 import { countForStream } from '#features/setup/streams/reputation.ts'
@@ -108,6 +109,7 @@ function applyRecipientComplaint(
   }
   const { email, recipient, report, at } = complaint
   const { address } = recipient
+  countProviderComplaint(tx, app.config, recipient, at.now)
   recordEngaged(tx, {
     accountId: email.accountId,
     type: 'complained',

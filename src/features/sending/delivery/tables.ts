@@ -41,7 +41,7 @@ describeTable(providerPairs, { account: { except: 'limits and suspensions by pro
 
 /**
  * Warm-ups of pairs of provider and outgoing address. A row without provider is about the address itself: budget 0 if
- * it was new when it was first configured, null if mail had left from it before.
+ * it was new when it was first configured, null if mail had left from it before. `provider_outcomes` counts the messages.
  */
 export const warmUps = sqliteTable(
   'warm_ups',
@@ -54,13 +54,38 @@ export const warmUps = sqliteTable(
     day: integer('day').notNull(),
     /** Messages of the day; null: the warm-up has ended. */
     budget: integer('budget'),
-    tried: integer('tried').notNull(),
-    accepted: integer('accepted').notNull(),
-    /** Deferred messages. */
-    failed: integer('failed').notNull(),
     /** Whether the provider suspended the pair on this day. */
     isBlocked: integer('is_blocked').notNull(),
   },
   (t) => [primaryKey({ columns: [t.provider, t.source] })],
 )
 describeTable(warmUps, { account: { except: 'daily budgets of our outgoing addresses' } })
+
+/**
+ * Outcomes of attempts, and complaints, by UTC day and pair, with the replies: what a provider thinks of an address.
+ * What goes to a server of this process is not counted.
+ */
+export const providerOutcomes = sqliteTable(
+  'provider_outcomes',
+  {
+    /** Days since the epoch. */
+    day: integer('day').notNull(),
+    /** The configured outgoing address; empty when the system chooses it. */
+    source: text('source').notNull(),
+    /** The name of an entry of `providers.toml`; `other`: all sites without an entry. */
+    provider: text('provider').notNull(),
+    /** `accepted`, `deferred`, `refused`; `complaints` on the day of the report. */
+    outcome: text('outcome').notNull(),
+    /** Whether the reply blames our address or set-up. */
+    isBlocked: integer('is_blocked').notNull(),
+    /** Without persons and ids; the rule or category in its place; empty: accepted, or one of many other replies. */
+    reply: text('reply').notNull(),
+    count: integer('count').notNull(),
+  },
+  (t) => [primaryKey({ columns: [t.day, t.source, t.provider, t.outcome, t.isBlocked, t.reply] })],
+)
+describeTable(providerOutcomes, {
+  account: { except: 'outcomes by provider and outgoing address' },
+  // OUTCOME_DAYS
+  kept: { since: 'day * 86400000', days: 90 },
+})

@@ -7,7 +7,6 @@ import { findAttemptLogFields } from '#features/sending/queue/email.ts'
 import type { Clock, Millis } from '#platform/time/clock.ts'
 import { hours, MiB, seconds } from '#platform/units.ts'
 import { type AttemptResult, type AttemptSession, type FromWorker, nameProxy } from '../protocol.ts'
-import type { TrafficOutcome } from '../providers/limits.ts'
 import type { Pair } from '../providers/pair.ts'
 import type { Pairs } from '../providers/pairs.ts'
 import { labelProvider } from '../providers/registry.ts'
@@ -15,7 +14,7 @@ import type { FailedAddresses } from '../sites/route.ts'
 import type { Site, Sites } from '../sites/sites.ts'
 import { toVerdict, type Verdict } from '../verdict/outcome.ts'
 import { concernsAllMail, decideReply, findSiteRejection } from '../verdict/replies.ts'
-import type { InFlightAttempt, InFlightAttempts } from './in-flight-attempts.ts'
+import { type InFlightAttempt, type InFlightAttempts, toCountedOutcome } from './in-flight-attempts.ts'
 import type { ReplyAlerts } from './reply-alerts.ts'
 
 export interface AttemptResultsOptions {
@@ -28,13 +27,6 @@ export interface AttemptResultsOptions {
   readonly alerts: ReplyAlerts
   /** When a site is tried again over a pair; 0 when it is tried now. */
   readonly findResumption: (destination: { readonly pair: Pair; readonly site: Site }) => Millis
-}
-
-/** What is counted for a verdict; the others say nothing about the provider. */
-const TRAFFIC_OUTCOMES: Partial<Record<Verdict['kind'], TrafficOutcome>> = {
-  sent: 'accepted',
-  deferred: 'deferred',
-  bounced: 'refused',
 }
 
 export class AttemptResults {
@@ -61,8 +53,8 @@ export class AttemptResults {
             resumesAt: findResumption({ pair, site: sites.getSite(siteName) }),
           }
         : attemptVerdict
-    const outcome = TRAFFIC_OUTCOMES[verdict.kind]
-    if (outcome) pairs.count(pair, outcome)
+    const counted = toCountedOutcome(verdict)
+    if (counted) pairs.count(pair, counted.outcome)
     if (result.kind === 'proxy_failed') {
       // What a dead proxy costs is logged once, with the pause of its address.
       const level = result.isDead ? 'debug' : 'warn'

@@ -7,7 +7,8 @@ import { collectPerTick } from '#platform/queue/collect-per-tick.ts'
 import { StorageRetries, type WriteFailure } from '#platform/queue/retry.ts'
 import type { Millis } from '#platform/time/clock.ts'
 import { minutes, seconds } from '#platform/units.ts'
-import type { AttemptSession, AttemptTraceData } from '../protocol.ts'
+import { type AttemptSession, type AttemptTraceData, isRecipientCategory } from '../protocol.ts'
+import { type CountedOutcome, countOutcome } from '../providers/daily-outcomes.ts'
 import type { Destination } from '../sites/sites.ts'
 import { type AttemptState, type Verdict, writeOutcome } from '../verdict/outcome.ts'
 import { type ClaimedMail, isUnwanted } from './claim.ts'
@@ -184,9 +185,11 @@ export class InFlightAttempts {
   /** Returns when each recipient is due again; undefined when it is final. */
   #write(outcomes: readonly Outcome[]): Promise<(Millis | undefined)[]> {
     return this.#app.commit.writeFromReserve((tx) =>
-      outcomes.map(({ attempt, verdict, session }) =>
-        writeOutcome(this.#app, tx, attempt, verdict, session, this.#computeReleaseAt(attempt, verdict)),
-      ),
+      outcomes.map(({ attempt, verdict, session }) => {
+        const counted = toCountedOutcome(verdict)
+        if (counted) countOutcome(tx, attempt.destination.pair, counted, this.#app.clock.now())
+        return writeOutcome(this.#app, tx, attempt, verdict, session, this.#computeReleaseAt(attempt, verdict))
+      }),
     )
   }
 
@@ -234,6 +237,16 @@ export class InFlightAttempts {
       this.all().map((attempt) => attempt.settling ?? this.settle(attempt, toShutdownVerdict(attempt), undefined)),
     )
   }
+}
+
+/** What is counted for a verdict; undefined: it says nothing about the provider. */
+export function toCountedOutcome(verdict: Verdict): CountedOutcome | undefined {
+  if (verdict.kind === 'sent') return { outcome: 'accepted' }
+  if (verdict.kind !== 'deferred' && verdict.kind !== 'bounced') return undefined
+  const { kind, category, reply, rule, alert = false } = verdict
+  // Replies about one recipient say nothing about our address, and often name the person.
+  const cause = isRecipientCategory(category) ? category : (reply ?? rule ?? category)
+  return { outcome: kind === 'deferred' ? 'deferred' : 'refused', reply: cause, isBlocked: alert }
 }
 
 const STOPPED = 'The service was stopped while the message was being sent, so the receiver may have it'

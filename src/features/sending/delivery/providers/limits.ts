@@ -3,7 +3,9 @@
  * warm-up, whose state is stored. In no window of the length of a rate, wherever it begins, are more tokens taken than
  * the limit.
  */
+import type { Database } from 'bun:sqlite'
 import type { App } from '#features/core/app/app.ts'
+import { dayOf } from '#features/core/events/daily-stats.ts'
 import { hasSentFrom } from '#features/sending/queue/queue.ts'
 import type { Tx } from '#platform/db/commit.ts'
 import { prepareStatements } from '#platform/db/open.ts'
@@ -94,44 +96,43 @@ const BULK_FRACTION = 0.8
 const END_MINUTES = 60
 /** Where it ends for a provider without a limit. */
 const DEFAULT_END_BUDGET = 50_000
-/** A crash loses at most this fraction of the messages counted today. */
-const STORED_FRACTION = 1 / 50
+/** From this fraction of complaints on, a day does not raise the budget: Gmail and Yahoo ask for less. */
+const MAX_COMPLAINT_FRACTION = 0.003
 
-/** What a restart must not lose. */
-export type WarmUpState = Readonly<Omit<typeof warmUps.$inferSelect, 'provider' | 'source' | 'isBlocked'>> & {
+type WarmUpRow = typeof warmUps.$inferSelect
+
+/** What a restart must not lose; the counts are those of `provider_outcomes`. */
+export interface WarmUpState extends Readonly<Pick<WarmUpRow, 'day' | 'budget'>> {
   readonly isBlocked: boolean
+  readonly tried: number
+  readonly accepted: number
+  /** Deferred messages. */
+  readonly failed: number
 }
 
 const NOTHING_TRIED = { tried: 0, accepted: 0, failed: 0, isBlocked: false }
 
-const toDay = (now: Millis): number => Math.floor(now / days(1))
-
 export class WarmUp {
   readonly #endBudget: number
+  readonly #readComplaints: (day: number) => number
   #state: WarmUpState
-  #unstored = 0
+  /** Whether the day, its budget or its block is not stored yet. */
+  isChanged: boolean
 
-  /** @param perMinute the limit of the provider; 0: none */
-  constructor(perMinute: number, now: Millis, state?: WarmUpState) {
+  /**
+   * @param perMinute the limit of the provider; 0: none
+   * @param readComplaints those of the provider on a day
+   */
+  constructor(perMinute: number, now: Millis, state?: WarmUpState, readComplaints = (_day: number) => 0) {
+    this.#readComplaints = readComplaints
+    this.isChanged = state === undefined
     this.#endBudget = perMinute * END_MINUTES || DEFAULT_END_BUDGET
-    this.#state = state ?? { ...NOTHING_TRIED, day: toDay(now), budget: Math.min(FIRST_BUDGET, this.#endBudget) }
+    this.#state = state ?? { ...NOTHING_TRIED, day: dayOf(now), budget: Math.min(FIRST_BUDGET, this.#endBudget) }
   }
 
   stateAt(now: Millis): WarmUpState {
     this.#beginDay(now)
     return this.#state
-  }
-
-  get needsStoring(): boolean {
-    return this.#unstored >= Math.max(1, (this.#state.budget ?? 0) * STORED_FRACTION)
-  }
-
-  get isChanged(): boolean {
-    return this.#unstored > 0
-  }
-
-  markStored(): void {
-    this.#unstored = 0
   }
 
   /** Messages that may still begin today; infinite when the warm-up has ended. @param inFlight those without an outcome */
@@ -150,7 +151,7 @@ export class WarmUp {
     const { tried, accepted, failed } = this.#state
     const ifIs = (other: TrafficOutcome) => (outcome === other ? 1 : 0)
     const counted = { tried: tried + 1, accepted: accepted + ifIs('accepted'), failed: failed + ifIs('deferred') }
-    this.#change({ ...this.#state, ...counted })
+    this.#state = { ...this.#state, ...counted }
   }
 
   /** The provider refuses mail because of our address. */
@@ -168,34 +169,48 @@ export class WarmUp {
    */
   #beginDay(now: Millis): void {
     const { day, budget, tried, accepted, failed, isBlocked } = this.#state
-    const today = toDay(now)
+    const today = dayOf(now)
     if (today === day || today === day - 1 || budget === null) return
     if (today < day) {
       this.#change({ ...this.#state, day: today })
       return
     }
     const isGood =
-      !isBlocked && accepted >= budget * MIN_ACCEPTED_FRACTION && failed < Math.max(1, tried * MAX_FAILED_FRACTION)
+      !isBlocked &&
+      accepted >= budget * MIN_ACCEPTED_FRACTION &&
+      failed < Math.max(1, tried * MAX_FAILED_FRACTION) &&
+      this.#readComplaints(day) < Math.max(1, accepted * MAX_COMPLAINT_FRACTION)
     const next = isGood ? Math.ceil(budget * GROWTH) : budget
     this.#change({ ...NOTHING_TRIED, day: today, budget: next >= this.#endBudget ? null : next })
   }
 
   #change(state: WarmUpState): void {
     this.#state = state
-    this.#unstored++
+    this.isChanged = true
   }
 }
 
+/** SQL: how often an outcome was counted, 0 without rows. */
+export const sumOf = (outcome: TrafficOutcome | 'complaints'): string =>
+  `coalesce(sum(count) FILTER (WHERE outcome = '${outcome}'), 0)`
+
 const sql = prepareStatements((db) => ({
   find: db.prepare<Omit<WarmUpState, 'isBlocked'> & { readonly isBlocked: number }, [string, string]>(
-    `SELECT day, budget, tried, accepted, failed, is_blocked AS isBlocked FROM warm_ups
-     WHERE provider = ? AND source = ?`,
+    `SELECT w.day, budget, w.is_blocked AS isBlocked, ${sumOf('accepted')} AS accepted, ${sumOf('deferred')} AS failed,
+     ${sumOf('accepted')} + ${sumOf('deferred')} + ${sumOf('refused')} AS tried
+     FROM warm_ups w LEFT JOIN provider_outcomes USING (day, source, provider) WHERE w.provider = ? AND w.source = ? GROUP BY w.day`,
   ),
-  save: db.prepare<unknown, [typeof warmUps.$inferSelect]>(
-    `INSERT OR REPLACE INTO warm_ups (provider, source, day, budget, tried, accepted, failed, is_blocked)
-     VALUES ($provider, $source, $day, $budget, $tried, $accepted, $failed, $isBlocked)`,
+  complaints: db.prepare<{ complaints: number }, [number, string, string]>(
+    `SELECT ${sumOf('complaints')} AS complaints FROM provider_outcomes WHERE day = ? AND source = ? AND provider = ?`,
+  ),
+  save: db.prepare<unknown, [WarmUpRow]>(
+    `INSERT OR REPLACE INTO warm_ups (provider, source, day, budget, is_blocked)
+     VALUES ($provider, $source, $day, $budget, $isBlocked)`,
   ),
 }))
+
+export const readComplaints = (db: Database, day: number, provider: string, source: string): number =>
+  sql(db).complaints.get(day, source, provider)?.complaints ?? 0
 
 /** In place of a provider: the row says whether the address itself is new (budget 0) or sent before (null). */
 const WHOLE_SOURCE = ''
@@ -205,8 +220,13 @@ export function findWarmUp({ db }: Pick<App, 'db'>, provider: string, source: st
   return row ? { ...row, isBlocked: row.isBlocked === 1 } : undefined
 }
 
-export function saveWarmUp(tx: Tx, provider: string, source: string, state: WarmUpState): void {
-  sql(tx.db).save.run({ provider, source, ...state, isBlocked: state.isBlocked ? 1 : 0 })
+export function saveWarmUp(
+  tx: Tx,
+  provider: string,
+  source: string,
+  { day, budget, isBlocked }: Pick<WarmUpState, 'day' | 'budget' | 'isBlocked'>,
+): void {
+  sql(tx.db).save.run({ provider, source, day, budget, isBlocked: isBlocked ? 1 : 0 })
 }
 
 /** Whether an address needs no warm-up: mail had left from it when it was configured. `undefined` until `recordSources` has run. */
@@ -222,7 +242,7 @@ export async function recordSources(app: Pick<App, 'commit' | 'db'>, sources: re
   await app.commit.writeFromReserve((tx) => {
     for (const source of unknown) {
       const budget = hasSentFrom(tx.db, source) ? null : 0
-      saveWarmUp(tx, WHOLE_SOURCE, source, { ...NOTHING_TRIED, day: 0, budget })
+      saveWarmUp(tx, WHOLE_SOURCE, source, { isBlocked: false, day: 0, budget })
     }
   })
 }

@@ -8,6 +8,7 @@
  * rate factor: the fraction of the limits in use. A reply that asks for less halves it; accepted messages raise it, fast
  * up to a tenth below the rate that was rejected, then slowly.
  */
+import { dayOf } from '#features/core/events/daily-stats.ts'
 import type { LaneClass } from '#features/sending/queue/lanes.ts'
 import type { Millis } from '#platform/time/clock.ts'
 import { hours, minutes, seconds } from '#platform/units.ts'
@@ -163,6 +164,12 @@ export class Pair {
   budgetWaitMs(isBulk: boolean, now: Millis): number {
     if (!this.warmUp || (this.isWarmUpForBulk && !isBulk) || this.budgetLeft(isBulk, now) > 0) return 0
     return this.warmUp.msUntilNextDay(now)
+  }
+
+  /** The day of an outcome: that of the warm-up, which a clock that is set back does not change. */
+  dayOf(now: Millis): number {
+    const state = this.warmUp?.stateAt(now)
+    return state && state.budget !== null ? state.day : dayOf(now)
   }
 
   count(outcome: TrafficOutcome, now: Millis): void {

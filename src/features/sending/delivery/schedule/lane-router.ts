@@ -8,6 +8,7 @@ import type { TransportSecurity } from '#features/sending/transport-security/tra
 import type { Millis } from '#platform/time/clock.ts'
 import { minutes } from '#platform/units.ts'
 import { nameProxy, type OutboundSource, type Route } from '../protocol.ts'
+import { isOftenBlocked } from '../providers/daily-outcomes.ts'
 import { findLaneProvider } from '../providers/lane-provider.ts'
 import type { OutboundSources } from '../providers/outbound-sources.ts'
 import type { Instant, Pair } from '../providers/pair.ts'
@@ -86,7 +87,10 @@ export class LaneRouter {
       pairOf(source).state.suspension === undefined && msUntilAllowed(source) === 0
     const last = usable.length > 1 ? findFirstWaiting(app.db, lane.name)?.sendingIp : undefined
     const preferred = usable.find((source) => source.ip === last && isPreferable(source))
-    const source = preferred ?? sources.choose(usable, msUntilAllowed)
+    // An address that the provider blocks gets mail when no other may send now.
+    const isClean = (source: OutboundSource) => !isOftenBlocked(app.db, pairOf(source), pairs.instant().now)
+    const clean = usable.length > 1 ? usable.filter((source) => isPreferable(source) && isClean(source)) : []
+    const source = preferred ?? sources.choose(clean.length > 0 ? clean : usable, msUntilAllowed)
     if (!source) return { pair: pairs.get(provider, ''), source, siteName: route.site }
     // Mail that was last sent from another address that may send now waits for a turn of that one.
     const others = new Set(usable.filter((other) => other !== source && isPreferable(other)).map(({ ip }) => ip))
