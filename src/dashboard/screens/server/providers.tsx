@@ -15,6 +15,7 @@ import { DeliveryAlerts } from './alerts.tsx'
 import { ServerFrame } from './frame.tsx'
 import { REFRESHED } from './queries.ts'
 import { QueueActions } from './queue-actions.tsx'
+import { Reputation } from './reputation.tsx'
 
 const route = getRouteApi('/server/providers')
 
@@ -96,6 +97,7 @@ export default function ProvidersScreen() {
       above={
         <>
           <DeliveryAlerts />
+          <Reputation provider={provider} />
           {provider !== undefined && (
             <Section title={provider} isCard>
               <Group gap="xs">
