@@ -48,7 +48,7 @@ function requireOwnAddresses({ delivery, outboundIps, ipv6 }: Pick<Config, 'deli
   const proxies = listProxies(outboundIps)
   const ips = listOutboundIps(outboundIps)
   const families = new Set(ips.map(isIP))
-  if (ips.length > 0 && ips.every((ip) => proxies.has(ip)) && !(families.has(4) && (families.has(6) || !ipv6)))
+  if (ips.length > 0 && ips.every((ip) => proxies.has(ip)) && !(families.has(4) && (families.has(6) || ipv6 !== true)))
     throw new ConfigError(
       `All addresses of TASSIS_OUTBOUND_IPS have proxies, but mail to hosts with ${families.has(4) ? 'IPv6 addresses would leave from this machine; set TASSIS_IPV6=false or add an IPv6 address' : 'IPv4 addresses would leave from this machine; add an IPv4 address'}.`,
     )

@@ -199,9 +199,10 @@ const addressSettings = {
     ),
     format: (items: readonly string[]) => items.map(withoutLogin).join(),
   },
-  ipv6: flag(
-    false,
-    'Whether to connect to receivers over IPv6 as well; enable it once the PTR record of the IPv6 address is right.',
+  ipv6: flagOr(
+    'auto',
+    'auto',
+    'Whether to connect to receivers over IPv6 as well, after their IPv4 addresses. auto: while the PTR record of our IPv6 address is right and SPF covers it; `tassis doctor` says what is missing.',
   ),
   warmUp: choice(
     ['off', 'broadcasts', 'all'],

@@ -18,7 +18,14 @@ import type { DoctorFindings, Finding } from '../status-routes.ts'
 import { checkCertificates } from './checks/certificates.ts'
 import { checkCluster } from './checks/cluster.ts'
 import { checkDisk, checkFileLimit, checkMemory, checkOwners } from './checks/machine.ts'
-import { checkAddresses, checkClusterDns, checkHostname, checkPublicUrl, checkReverseDns } from './checks/names.ts'
+import {
+  checkAddresses,
+  checkClusterDns,
+  checkHostname,
+  checkIpv6,
+  checkPublicUrl,
+  checkReverseDns,
+} from './checks/names.ts'
 import { checkOutgoingPort, checkPrivileges, checkRelay } from './checks/network.ts'
 import { checkProxies } from './checks/proxies.ts'
 import { checkBlockLists, checkClock, checkResolver } from './checks/resolver.ts'
@@ -126,6 +133,7 @@ export const CHECKS = {
   hostname: checkHostname,
   addresses: checkAddresses,
   reverse_dns: checkReverseDns,
+  ipv6: checkIpv6,
   public_url: checkPublicUrl,
   cluster_dns: checkClusterDns,
   outgoing_port: checkOutgoingPort,

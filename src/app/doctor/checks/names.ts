@@ -1,4 +1,6 @@
 /** @module Checks of the names of this host: host name, its addresses, reverse DNS, public URL. */
+import { isIPv6 } from 'node:net'
+import { usesIpv6 } from '#features/sending/delivery/providers/outbound-sources.ts'
 import { checkDomain } from '#features/setup/domains/checks.ts'
 import { findHostnameWarnings } from '#features/setup/domains/dns-records.ts'
 import { listVerifiedDomains, toDomainDns } from '#features/setup/domains/domains.ts'
@@ -47,17 +49,29 @@ export const checkAddresses = forDirectDelivery(async ({ config: { hostname, inb
 })
 
 /** PTR records of the outgoing addresses that lead back to them (forward-confirmed reverse DNS). */
-export const checkReverseDns = forDirectDelivery(async ({ sourceNames }) => {
+export const checkReverseDns = forDirectDelivery(async ({ config, sourceNames }) => {
   await sourceNames.check()
   const sources = sourceNames.all()
   if (sources.length === 0)
     return skipped('The outgoing addresses are not known: neither TASSIS_OUTBOUND_IPS nor the host name gives them.')
   return sources.map(({ ip, ehloName, problem, isChecked }) => {
+    // The check of `ipv6` says it.
+    if (isIPv6(ip) && !usesIpv6(config)) return skipped(`Mail does not leave from ${ip}.`, ip)
     if (problem !== undefined) return failWithAdvice(problem, ip)
     return isChecked
       ? ok(`The reverse DNS of ${ip} is ${ehloName} and leads back.`, ip)
       : skipped(`The reverse DNS of ${ip} could not be looked up.`, ip)
   })
+})
+
+/** Whether mail leaves over IPv6 as well, and what is missing. Runs beside `reverse_dns`, which asks DNS. */
+export const checkIpv6 = forDirectDelivery(({ config, sourceNames }) => {
+  const problem = sourceNames.ipv6Problem
+  if (config.ipv6 === false) return skipped('Mail leaves over IPv4 only: TASSIS_IPV6 is false.')
+  if (problem === undefined) return ok('Mail leaves over IPv6 as well.')
+  return config.ipv6 === 'auto'
+    ? skipped(`Mail leaves over IPv4 only: ${problem}`)
+    : warning(`TASSIS_IPV6 is true, but ${problem}`, 'Mend it, or set TASSIS_IPV6=auto.')
 })
 
 export function checkPublicUrl({ config }: DoctorContext): Found {
@@ -104,7 +118,7 @@ export async function listPublicSources({
   resolver,
   sourceNames,
 }: Pick<DoctorContext, 'config' | 'resolver' | 'sourceNames'>): Promise<readonly string[]> {
-  const found = await resolveHostAddresses(resolver, config.hostname, { ipv6: config.ipv6 })
+  const found = await resolveHostAddresses(resolver, config.hostname, { ipv6: usesIpv6(config) })
   const named = found.kind === 'ok' ? found.addresses : []
   return [...new Set([...sourceNames.all().map(({ ip }) => ip), ...named])]
 }

@@ -2,6 +2,7 @@
 import { accessSync, constants, existsSync } from 'node:fs'
 import { connect, isIP, isIPv6 } from 'node:net'
 import { dirname } from 'node:path'
+import { usesIpv6 } from '#features/sending/delivery/providers/outbound-sources.ts'
 import { requireUsableData } from '#platform/disk/data-owner.ts'
 import { ConfigError } from '#platform/settings/config.ts'
 import { listOutboundIps, listProxies } from '#platform/settings/outbound-source.ts'
@@ -114,7 +115,7 @@ export const checkRelay = onNetwork(async (context) => {
   if (config.delivery !== 'relay') return skipped('Not checked: there is no relay in this delivery mode.')
   const { hostname, port, protocol } = new URL(config.relayUrl)
   const host = hostname.replace(/^\[|\]$/g, '')
-  const found = isIP(host) === 0 ? await resolveHostAddresses(resolver, host, { ipv6: config.ipv6 }) : undefined
+  const found = isIP(host) === 0 ? await resolveHostAddresses(resolver, host, { ipv6: usesIpv6(config) }) : undefined
   const fix = 'Correct TASSIS_RELAY_URL, or open the port in the firewalls between this machine and the relay.'
   if (found?.kind === 'temporary') return skipped(`The address of ${host} could not be looked up.`)
   if (found && found.kind !== 'ok')

@@ -46,7 +46,7 @@ test('a site is evicted an hour after its backoff ended, not before', () => {
     wake: () => true,
   })
   const visit = (name: string, isDown: boolean) => {
-    const destination = { siteName: name, network: name, pair: createPair(clock) }
+    const destination = { siteName: name, network: name, pair: createPair(clock), hasIpv4: true }
     sites.acquireSlots(destination, 1, '1:x.test')
     if (isDown) sites.backOff(sites.getSite(name), 'down')
     sites.releaseSlots(destination, 1, '1:x.test')

@@ -55,6 +55,7 @@ const BULK = 'bulk:1:x.test'
 const createDestination = (siteName: string, network = siteName): Destination => ({
   siteName,
   network,
+  hasIpv4: true,
   pair: createPair(new ManualClock(START)),
 })
 

@@ -2,6 +2,7 @@
  * @module What follows when an attempt has ended: for its provider and site, for alerts and the log, and, by
  * its verdict, for its recipient. Never stores anything.
  */
+import { isIPv6 } from 'node:net'
 import type { App } from '#features/core/app/app.ts'
 import { findAttemptLogFields } from '#features/sending/queue/email.ts'
 import type { Clock, Millis } from '#platform/time/clock.ts'
@@ -43,7 +44,9 @@ export class AttemptResults {
     if (trace && result.kind === 'accepted') recentDialogues.add(attempt.recipientId, trace.dialogue)
     if (session) failedAddresses.recordSession(session.address)
     const failures = this.#applyToDestination(attempt, result, session)
-    const attemptVerdict = toVerdict(result, providerOf(attempt))
+    const attemptVerdict = isIpv6Rejection(attempt, result, session)
+      ? toRetryOverIpv4(toVerdict(result, providerOf(attempt)))
+      : toVerdict(result, providerOf(attempt))
     const { pair, siteName } = attempt.destination
     const verdict =
       attemptVerdict.kind === 'deferred'
@@ -95,7 +98,7 @@ export class AttemptResults {
 
   /** Returns the failures in a row that count as attempts for all mail that waits there; 0: no such failure. */
   #applyToDestination(attempt: InFlightAttempt, result: AttemptResult, session: AttemptSession | undefined): number {
-    const { app, pairs, sites } = this.#options
+    const { app, pairs, sites, failedAddresses } = this.#options
     const { pairGeneration: generation } = attempt
     const { siteName, pair } = attempt.destination
     const at = pairs.instant()
@@ -113,10 +116,17 @@ export class AttemptResults {
       if (result.source === pair.sourceIp) sites.backOff(site, result.reason, 'proxy-failed')
       return 0
     }
-    // What the simulator says is about no address of ours.
-    const action = pair.provider.isLocal
-      ? undefined
-      : findPairAction(result, providerOf(attempt), pair.state.suspension !== undefined)
+    const isIpv6Alone = isIpv6Rejection(attempt, result, session)
+    if (isIpv6Alone && failedAddresses.withdrawIpv6(pair.provider.name))
+      app.log.warn(
+        { provider: pair.provider.name, reply: isIpv6Alone },
+        'provider rejects our IPv6; IPv4 is used for 6 hours',
+      )
+    // What the simulator says is about no address of ours; what is said about IPv6 not about that of the pair.
+    const action =
+      pair.provider.isLocal || isIpv6Alone
+        ? undefined
+        : findPairAction(result, providerOf(attempt), pair.state.suspension !== undefined)
     if (session) sites.recordSession(site)
     if (action) {
       const hasChanged =
@@ -153,6 +163,20 @@ export class AttemptResults {
     else log.info(fields, verdict.kind)
   }
 }
+
+/** The reply that rejects IPv6 as such, as Gmail's "IPv6 sending guidelines regarding PTR records", where IPv4 is left. */
+function isIpv6Rejection(
+  { destination }: InFlightAttempt,
+  result: AttemptResult,
+  session: AttemptSession | undefined,
+): string | undefined {
+  if (result.kind !== 'refused' || !session || !isIPv6(session.address) || !destination.hasIpv4) return undefined
+  return /ipv6(?!:)|ip6\.arpa/i.test(result.reply.text) ? result.reply.text : undefined
+}
+
+/** Also after a permanent rejection: the next attempt does not use IPv6. */
+const toRetryOverIpv4 = (verdict: Verdict): Verdict =>
+  verdict.kind === 'bounced' ? { ...verdict, kind: 'deferred', reason: verdict.reply } : verdict
 
 /** The provider of an attempt, by its name in providers.toml. */
 const providerOf = ({ destination: { pair } }: InFlightAttempt): string | undefined =>

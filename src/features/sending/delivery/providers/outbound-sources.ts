@@ -3,10 +3,13 @@
  * those that may send soonest first. Never dials.
  */
 import { isIPv6 } from 'node:net'
+import { networkInterfaces } from 'node:os'
 import type { App } from '#features/core/app/app.ts'
+import { perOwner } from '#platform/per-owner.ts'
 import type { Config } from '#platform/settings/config.ts'
 import { parseOutboundSource } from '#platform/settings/outbound-source.ts'
 import { resolveHostAddresses } from '#protocols/dns/mail-route.ts'
+import { toArpaName } from '#protocols/dns/message.ts'
 import { confirmReverseName } from '#protocols/dns/reverse-name.ts'
 import { canConnectTo } from '#protocols/dns/special-addresses.ts'
 import type { OutboundSource, Route } from '../protocol.ts'
@@ -61,6 +64,13 @@ export class OutboundSources {
   }
 }
 
+/** What `SourceNames` found about our IPv6. */
+const ipv6Of = perOwner((_: Config): { problem: string | undefined } => ({ problem: 'it has not been checked yet.' }))
+
+/** Whether mail may leave over IPv6 now. */
+export const usesIpv6 = (config: Config): boolean =>
+  config.ipv6 === true || (config.ipv6 === 'auto' && ipv6Of(config).problem === undefined)
+
 export interface SourceName extends OutboundSource {
   /** What is wrong, and how to fix it; undefined: nothing, or it is not known yet. */
   readonly problem: string | undefined
@@ -70,15 +80,29 @@ export interface SourceName extends OutboundSource {
 
 export class SourceNames {
   readonly #app: Pick<App, 'config' | 'log' | 'resolver'>
+  readonly #listLocalAddresses: () => readonly string[]
   #checked: readonly SourceName[] = []
 
-  constructor(app: Pick<App, 'config' | 'log' | 'resolver'>) {
+  /** @param listLocalAddresses those of this machine */
+  constructor(
+    app: Pick<App, 'config' | 'log' | 'resolver'>,
+    listLocalAddresses = () =>
+      Object.values(networkInterfaces())
+        .flatMap((found) => found ?? [])
+        .map((a) => a.address),
+  ) {
     this.#app = app
+    this.#listLocalAddresses = listLocalAddresses
   }
 
   /** The addresses as the last check found them; empty before the first one. */
   all(): readonly SourceName[] {
     return this.#checked
+  }
+
+  /** Why TASSIS_IPV6=auto does not use IPv6, by the last check; undefined: nothing is missing. */
+  get ipv6Problem(): string | undefined {
+    return ipv6Of(this.#app.config).problem
   }
 
   /** Checks all addresses, and logs new problems. What DNS does not answer stays as it was. */
@@ -92,8 +116,11 @@ export class SourceNames {
         return { ...source, problem: isChecked ? found : known.get(source.ip), isChecked }
       }),
     )
+    const state = ipv6Of(this.#app.config)
+    state.problem = this.#findIpv6Problem()
     for (const { ip, problem } of this.#checked)
-      if (problem !== undefined && problem !== known.get(ip)) this.#app.log.warn({ source: ip }, problem)
+      if ((this.#app.config.ipv6 === true || !isIPv6(ip)) && problem !== undefined && problem !== known.get(ip))
+        this.#app.log.warn({ source: ip }, problem)
   }
 
   /** The configured addresses; without any, those to which the host name leads. */
@@ -103,9 +130,34 @@ export class SourceNames {
     if (delivery !== 'direct') return []
     if (outboundIps.length > 0) return listSources(config)
     if (!hostname.includes('.')) return []
-    const found = await resolveHostAddresses(resolver, hostname, { ipv6 })
+    const found = await resolveHostAddresses(resolver, hostname, { ipv6: ipv6 !== false })
     if (found.kind !== 'ok') return []
     return found.addresses.map((ip) => ({ ip, ehloName: hostname }))
+  }
+
+  /**
+   * What is missing before mail may leave over IPv6. SPF must cover the address: the records that domains publish list
+   * the configured addresses, else those of the host name; so without configured ones, the system must have no other.
+   */
+  #findIpv6Problem(): string | undefined {
+    const { allowPrivateNetworks, delivery, hostname, outboundIps } = this.#app.config
+    if (delivery !== 'direct') return 'mail does not leave from this machine itself.'
+    const isUsable = (ip: string) => isIPv6(ip) && canConnectTo(ip, allowPrivateNetworks)
+    const configured = listSources(this.#app.config).flatMap(({ ip }) => (isUsable(ip) ? ip : []))
+    const own = outboundIps.length > 0 ? configured : [...new Set(this.#listLocalAddresses())].filter(isUsable)
+    if (own.length === 0)
+      return outboundIps.length > 0
+        ? 'TASSIS_OUTBOUND_IPS names no public IPv6 address, so SPF records cover none. Add the one of this machine.'
+        : 'this machine has no public IPv6 address.'
+    if (outboundIps.length === 0 && own.length > 1)
+      return `this machine has several IPv6 addresses (${own.slice(0, 3).join(', ')}). Name the one to use, and the IPv4 address, in TASSIS_OUTBOUND_IPS.`
+    const missing = own.find((ip) => !this.#checked.some((source) => toArpaName(source.ip) === toArpaName(ip)))
+    if (missing !== undefined)
+      return `${hostname} has no AAAA record with ${missing}, so SPF records do not cover it. Add the record.`
+    const addresses = this.#checked.filter(({ ip }) => isUsable(ip))
+    const unknown = addresses.find(({ isChecked, problem }) => !isChecked && problem === undefined)
+    if (unknown && this.ipv6Problem !== undefined) return `the reverse DNS of ${unknown.ip} could not be looked up.`
+    return addresses.find(({ problem }) => problem !== undefined)?.problem
   }
 
   /** `unknown` when DNS gives no answer. */

@@ -72,7 +72,7 @@ export class LaneClaimer {
 
   /** The turn of a lane: claims and starts due recipients as long as there is capacity. */
   async pump(lane: Lane): Promise<void> {
-    const { app, stopping, lanes, sites, router, attempts, failedAddresses } = this.#options
+    const { app, stopping, lanes, sites, router, pairs, attempts, failedAddresses } = this.#options
     const { clock, db, log } = app
     try {
       while (!stopping.aborted && lane.firstDue !== undefined) {
@@ -102,7 +102,10 @@ export class LaneClaimer {
         }
         const claiming =
           found.kind === 'route'
-            ? this.#handOut(lane, { ...found, route: failedAddresses.apply(found.route) })
+            ? this.#handOut(lane, {
+                ...found,
+                route: failedAddresses.apply(found.route, pairs.registry.providerOf(found.route).name),
+              })
             : this.#settleUnroutable(lane, found)
         this.#claiming.add(claiming)
         const canContinue = await claiming.finally(() => this.#claiming.delete(claiming))

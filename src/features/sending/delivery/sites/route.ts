@@ -3,7 +3,7 @@
  * smarthost, or the MX hosts of the domain with their addresses. Remembers for a while which addresses did not answer
  * and which broke TLS, so that this costs one timeout and not one for each connection. Never dials.
  */
-import { isIP, isIPv6 } from 'node:net'
+import { isIP, isIPv4, isIPv6 } from 'node:net'
 import type { App } from '#features/core/app/app.ts'
 import { accountOfLane, domainOfLane, SANDBOX_LANE, SIMULATOR_LANE } from '#features/sending/queue/lanes.ts'
 import { findRedirect } from '#features/sending/queue/queue-rules.ts'
@@ -26,6 +26,7 @@ import { canConnectTo } from '#protocols/dns/special-addresses.ts'
 import { allowsMailHost } from '#protocols/smtp/mta-sts.ts'
 import { type AddressFailure, type BounceCategory, CAPTURE_HOST, type Route, type RouteHost } from '../protocol.ts'
 import { formatTarget, parseTarget, type RedirectTarget } from '../providers/lane-provider.ts'
+import { usesIpv6 } from '../providers/outbound-sources.ts'
 import { OVERFLOW_PROVIDER, SMARTHOST_PROVIDER } from '../providers/registry.ts'
 
 export type RouteResult =
@@ -106,7 +107,7 @@ async function resolveNamedHost(app: App, host: string): Promise<RouteResult> {
 /** The addresses of a host that the operator names: IPv4 first, and those in random order, so that they share the load. */
 async function resolveOwnHost(app: App, host: string): Promise<HostAddresses | { kind: 'ok'; addresses: string[] }> {
   if (isIP(host)) return { kind: 'ok', addresses: [host] }
-  const found = await resolveHostAddresses(app.resolver, host, { ipv6: app.config.ipv6 })
+  const found = await resolveHostAddresses(app.resolver, host, { ipv6: usesIpv6(app.config) })
   if (found.kind !== 'ok') return found
   return { kind: 'ok', addresses: shuffle(found.addresses).sort((a, b) => Number(isIPv6(a)) - Number(isIPv6(b))) }
 }
@@ -178,7 +179,7 @@ async function resolveHostsRoute(
   security: DemandSource,
 ): Promise<RouteResult> {
   const { hosts } = mail
-  const found = await resolveRouteAddresses(app.resolver, hosts, { ipv6: app.config.ipv6 })
+  const found = await resolveRouteAddresses(app.resolver, hosts, { ipv6: usesIpv6(app.config) })
   if (found.kind === 'temporary') return temporary(`451 4.4.3 ${found.reason}`)
   if (found.kind === 'no-address') {
     const names = hosts.map(({ host }) => host).join(', ')
@@ -249,6 +250,8 @@ const BROKEN_TLS_MS = hours(1)
 /** After so many silent IPv6 addresses in a row our IPv6 does not work: all are dialled last. */
 const MAX_SILENT_IPV6 = 3
 const IPV6_MS = minutes(30)
+/** How long a provider that rejected our IPv6 is not dialled over it. */
+const REFUSED_IPV6_MS = hours(6)
 /** Remembered addresses of each kind; the oldest is evicted. */
 const MAX_ADDRESSES = 10_000
 
@@ -259,6 +262,8 @@ export class FailedAddresses {
   /** IPv6 addresses that did not answer since the last IPv6 session. */
   readonly #silentIpv6 = new Set<string>()
   #ipv6Until: Millis = 0
+  /** By provider. */
+  readonly #refusedIpv6 = new Map<string, Millis>()
 
   constructor(clock: Pick<Clock, 'now'>) {
     this.#clock = clock
@@ -289,17 +294,24 @@ export class FailedAddresses {
     this.#ipv6Until = 0
   }
 
-  /** The route with silent addresses last, and with the addresses at which TLS is not tried. */
-  apply(route: Route): Route {
+  /** Records that a provider rejects our IPv6 as such. Returns whether that is new. */
+  withdrawIpv6(provider: string): boolean {
+    const isNew = !this.#isAhead(this.#refusedIpv6.get(provider) ?? 0, REFUSED_IPV6_MS)
+    if (isNew) storeNewest(this.#refusedIpv6, provider, this.#clock.now() + REFUSED_IPV6_MS, MAX_ADDRESSES)
+    return isNew
+  }
+
+  /** The route without IPv6 if the provider rejected it, silent addresses last, and those at which TLS is not tried. */
+  apply(given: Route, provider = ''): Route {
+    const isRefused =
+      given.hosts.some(({ addresses }) => addresses.some(isIPv4)) &&
+      this.#isAhead(this.#refusedIpv6.get(provider) ?? 0, REFUSED_IPV6_MS)
+    const route = isRefused ? { ...given, hosts: pickAddresses(given, (address) => !isIPv6(address)) } : given
     if (this.#silent.size === 0 && this.#brokenTls.size === 0) return route
     const addresses = route.hosts.flatMap((host) => host.addresses)
     const last = new Set(addresses.filter((address) => this.#isSilent(address)))
     const plaintext = addresses.filter((address) => this.#isAhead(this.#brokenTls.get(address) ?? 0))
-    const pick = (isLast: boolean) =>
-      route.hosts.flatMap((host) => {
-        const picked = host.addresses.filter((address) => last.has(address) === isLast)
-        return picked.length > 0 ? [{ ...host, addresses: picked }] : []
-      })
+    const pick = (isLast: boolean) => pickAddresses(route, (address) => last.has(address) === isLast)
     return {
       ...route,
       ...(last.size > 0 && { hosts: [...pick(false), ...pick(true)] }),
@@ -312,8 +324,15 @@ export class FailedAddresses {
   }
 
   /** Whether a time is still to come. One that is too far away was computed under a fast clock, and has passed. */
-  #isAhead(until: Millis): boolean {
+  #isAhead(until: Millis, maxMs = MAX_MEMORY_MS): boolean {
     const leftMs = until - this.#clock.now()
-    return leftMs > 0 && leftMs <= MAX_MEMORY_MS
+    return leftMs > 0 && leftMs <= maxMs
   }
 }
+
+/** The hosts of a route with these of their addresses, without those that have none. */
+const pickAddresses = ({ hosts }: Route, isWanted: (address: string) => boolean): RouteHost[] =>
+  hosts.flatMap((host) => {
+    const addresses = host.addresses.filter(isWanted)
+    return addresses.length > 0 ? [{ ...host, addresses }] : []
+  })

@@ -9,6 +9,7 @@
  * that other mail always finds one.
  */
 
+import { isIPv4 } from 'node:net'
 import { classOfLane, type LaneClass } from '#features/sending/queue/lanes.ts'
 import { networkOf } from '#platform/net/network.ts'
 import type { Clock, Millis } from '#platform/time/clock.ts'
@@ -40,6 +41,8 @@ export interface Destination {
   readonly pair: Pair
   /** The network of the address that is dialled first. */
   readonly network: string
+  /** Whether the route has IPv4 addresses, so that IPv6 can be left out. */
+  readonly hasIpv4: boolean
 }
 
 /** What a queue of lanes is for. */
@@ -408,4 +411,5 @@ export const toDestination = ({ site, hosts }: Route, pair: Pair): Destination =
   siteName: site,
   pair,
   network: networkOf(hosts[0]?.addresses[0] ?? ''),
+  hasIpv4: hosts.some(({ addresses }) => addresses.some(isIPv4)),
 })

@@ -1,0 +1,78 @@
+import { expect, test } from 'bun:test'
+import { loadConfig } from '#app/settings.ts'
+import { SourceNames, usesIpv6 } from '#features/sending/delivery/providers/outbound-sources.ts'
+import { createLog } from '#platform/log/log.ts'
+import { minutes } from '#platform/units.ts'
+import { eventually } from '#test/support/app.ts'
+import { startDnsServer, type Zone } from '#test/support/dns-server.ts'
+import { startMailFlow } from '#test/support/mail-flow.ts'
+import { ManualClock } from '#test/support/manual-clock.ts'
+import { createResolver } from '#test/support/resolver.ts'
+import { startScriptedSmtp } from '#test/support/scripted-smtp.ts'
+
+const LOOPBACK_ARPA = `1.${'0.'.repeat(31)}ip6.arpa`
+const CONFIRMED: Zone = {
+  [LOOPBACK_ARPA]: { PTR: ['mail.tassis.test'] },
+  'mail.tassis.test': { A: ['127.0.0.1'], AAAA: ['::1'] },
+}
+const CONFIGURED = { TASSIS_OUTBOUND_IPS: '127.0.0.1, ::1' }
+
+test.each<[missing: RegExp | undefined, settings: Record<string, string>, local: string[], zone: Zone]>([
+  [undefined, CONFIGURED, [], CONFIRMED],
+  [undefined, {}, ['127.0.0.1', '::1', 'fe80::1'], CONFIRMED],
+  [/names no public IPv6 address/, { TASSIS_OUTBOUND_IPS: '127.0.0.1' }, ['::1'], CONFIRMED],
+  [/this machine has no public IPv6 address/, {}, ['127.0.0.1', 'fe80::1'], CONFIRMED],
+  [/several IPv6 addresses/, {}, ['::1', '2a00:1450::5'], CONFIRMED],
+  [/has no AAAA record with ::1, so SPF/, {}, ['::1'], { 'mail.tassis.test': { A: ['127.0.0.1'] } }],
+  [/::1 has no PTR record/, CONFIGURED, [], { 'mail.tassis.test': { AAAA: ['::1'] } }],
+  [/does not lead back to ::1/, CONFIGURED, [], { ...CONFIRMED, 'mail.tassis.test': { A: ['127.0.0.1'] } }],
+  [/does not leave from this machine/, { TASSIS_DELIVERY: 'capture' }, ['::1'], CONFIRMED],
+])('auto, what is missing: %p with %p and the addresses %p', async (missing, settings, local, zone) => {
+  await using dns = await startDnsServer(zone)
+  const base = { TASSIS_HOSTNAME: 'mail.tassis.test', TASSIS_ALLOW_PRIVATE_NETWORKS: 'loopback' }
+  const { config } = loadConfig({ ...base, ...settings })
+  const resolver = createResolver(dns, { timeoutMs: 60_000, attempts: 1, cacheEntries: 0 })
+  const names = new SourceNames({ config, log: createLog('silent'), resolver }, () => local)
+  expect(usesIpv6(config)).toBe(false)
+  await names.check()
+  if (missing) expect(names.ipv6Problem).toMatch(missing)
+  expect([names.ipv6Problem === undefined, usesIpv6(config)]).toEqual([!missing, !missing])
+  resolver.close()
+})
+
+test('with auto, a host with IPv6 only gets its mail once the address is confirmed', async () => {
+  await using server = await startScriptedSmtp({}, { address: '::1' })
+  const zone = {
+    ...CONFIRMED,
+    'six.test': { MX: [{ preference: 1, exchange: 'mx.six.test' }] },
+    'mx.six.test': { AAAA: ['::1'] },
+  }
+  const settings = { TASSIS_OUTBOUND_IPS: '127.0.0.1, ::1', TASSIS_HOSTNAME: 'mail.tassis.test' }
+  await using flow = await startMailFlow({ zone, smtpPort: server.port, settings })
+  expect((await flow.outcome('bob@six.test')).recipient.lastError).toContain('only over IPv6')
+  await new SourceNames(flow.app).check()
+  const { recipient } = await flow.outcome('bob@six.test')
+  expect(recipient).toMatchObject({ status: 'sent', sendingIp: '::1' })
+})
+
+test('a provider that rejects IPv6 as such bounces nothing: it gets the mail over IPv4, and IPv6 rests', async () => {
+  let isSilent = true
+  await using four = await startScriptedSmtp({ mail: () => (isSilent ? { drop: 'end' } : '250 ok') })
+  const rejection =
+    '550-5.7.1 [::1] This message does not meet IPv6 sending guidelines\r\n550 5.7.1 regarding PTR records and authentication.'
+  await using six = await startScriptedSmtp({ mail: rejection }, { address: '::1', port: four.port })
+  const zone: Zone = { 'receiver.test': { A: ['127.0.0.1'], AAAA: ['::1'] } }
+  const clock = new ManualClock(Date.UTC(2026, 2, 15, 12, 30))
+  await using flow = await startMailFlow({ zone, smtpPort: four.port, clock, settings: { TASSIS_IPV6: 'true' } })
+  const sent = await flow.send({ to: 'bob@receiver.test' })
+  expect((await flow.settled(sent)).recipients[0]).toMatchObject({ status: 'queued', attempts: 1 })
+  expect(six.sessions).toHaveLength(1)
+  isSilent = false
+  clock.advance(minutes(2))
+  await eventually(async () => (await flow.settled(sent)).recipients[0]?.status === 'sent')
+  expect(six.sessions).toHaveLength(1)
+  // Also where IPv4 fails again.
+  isSilent = true
+  await flow.outcome('eve@receiver.test')
+  expect(six.sessions).toHaveLength(1)
+})
