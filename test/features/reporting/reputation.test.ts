@@ -75,7 +75,6 @@ test('a provider that begins to block an address is an alert with the share befo
           rate_before: 0.001,
           message: `gmail blocked 12 % of yesterday's mail from ${IP}; before 0.1 %; reply: ${summariseReply(BLOCK)}`,
         },
-        { kind: 'refused' },
       ],
       pairs: [
         { provider: 'gmail', source: IP, accepted: 2089, blocked: 14, bounce_rate: 14 / 2103, block_rate: 14 / 2103 },

@@ -105,6 +105,8 @@ export function findRateAlerts(db: Database, now: Millis) {
       if (row[kind] < MIN_COUNT || rate < Math.max(max, growth * (rateBefore ?? 0))) return []
       const isOurs = (other: (typeof replies)[0]) => toKey(other) === toKey(row) && other.date === date
       const reply = replies.find((other) => isOurs(other) && other.kind === kind)?.reply
+      // All of them were blocked, which is an alert of its own.
+      if (reply === undefined && kind !== 'complaints') return []
       const name = provider === 'other' ? 'Providers without an entry' : provider
       const mail = `${isToday ? "today's" : "yesterday's"} mail${source === null ? '' : ` from ${source}`}`
       const earlier = rateBefore === undefined ? '' : `; before ${formatRate(rateBefore)}`
