@@ -30,27 +30,28 @@ const Outcomes = Type.Object(OUTCOME_FIELDS)
 type OutcomeRow = Static<typeof Outcomes>
 type DayRow = OutcomeRow & { readonly date: string }
 
-const DATE = "date(day * 86400, 'unixepoch') AS date, provider, nullif(source, '') AS source"
+const DATE = "date(day * 86400, 'unixepoch') AS date,"
+const PAIR = "provider, nullif(source, '') AS source"
 const rateOf = (part: string, whole: string): string => `iif(${whole} > 0, min(1, 1.0 * ${part} / (${whole})), 0)`
 const ATTEMPTED = 'accepted + deferred + refused'
-const selectOutcomes = (days: string, groups: string, order: string): string =>
+const selectOutcomes = (days: string, isByDay: boolean, order: string): string =>
   `SELECT *, ${rateOf('refused', ATTEMPTED)} AS bounce_rate, ${rateOf('blocked', ATTEMPTED)} AS block_rate,
      ${rateOf('deferred', ATTEMPTED)} AS deferral_rate, ${rateOf('complaints', 'accepted')} AS complaint_rate
-   FROM (SELECT ${DATE}, ${sumOf('accepted')} AS accepted, ${sumOf('deferred')} AS deferred,
+   FROM (SELECT ${isByDay ? DATE : ''} ${PAIR}, ${sumOf('accepted')} AS accepted, ${sumOf('deferred')} AS deferred,
      ${sumOf('refused')} AS refused, sum(count * is_blocked) AS blocked, ${sumOf('complaints')} AS complaints
-     FROM provider_outcomes WHERE day ${days} GROUP BY provider, source${groups}) ORDER BY ${order}`
+     FROM provider_outcomes WHERE day ${days} GROUP BY provider_outcomes.source, provider${isByDay ? ', day' : ''}) ORDER BY ${order}`
 
 const MAX_ROWS = 10_000
 const MAX_REPLIES = 1000
 const sql = prepareStatements((db) => ({
-  pairs: db.prepare<OutcomeRow, [number]>(`${selectOutcomes('>= ?', '', `${ATTEMPTED} DESC`)} LIMIT ${MAX_ROWS}`),
-  days: db.prepare<DayRow, [number]>(`${selectOutcomes('>= ?', ', day', 'date DESC')} LIMIT ${MAX_ROWS}`),
-  before: db.prepare<OutcomeRow, [number, number]>(selectOutcomes('BETWEEN ? AND ?', '', 'provider')),
+  pairs: db.prepare<OutcomeRow, [number]>(`${selectOutcomes('>= ?', false, `${ATTEMPTED} DESC`)} LIMIT ${MAX_ROWS}`),
+  days: db.prepare<DayRow, [number]>(`${selectOutcomes('>= ?', true, 'date DESC')} LIMIT ${MAX_ROWS}`),
+  before: db.prepare<OutcomeRow, [number, number]>(selectOutcomes('BETWEEN ? AND ?', false, 'provider')),
   replies: db.prepare<
     Readonly<Record<'date' | 'provider' | 'source' | 'kind' | 'reply', string>> & { count: number },
     [number]
   >(
-    `SELECT ${DATE}, iif(is_blocked, 'blocked', outcome) AS kind, reply, count FROM provider_outcomes
+    `SELECT ${DATE} ${PAIR}, iif(is_blocked, 'blocked', outcome) AS kind, reply, count FROM provider_outcomes
      WHERE day >= ? AND outcome IN ('deferred', 'refused') ORDER BY day DESC, reply = '', count DESC LIMIT ${MAX_REPLIES}`,
   ),
 }))

@@ -3,7 +3,6 @@
  * warm-up, whose state is stored. In no window of the length of a rate, wherever it begins, are more tokens taken than
  * the limit.
  */
-import type { Database } from 'bun:sqlite'
 import type { App } from '#features/core/app/app.ts'
 import { dayOf } from '#features/core/events/daily-stats.ts'
 import { hasSentFrom } from '#features/sending/queue/queue.ts'
@@ -96,9 +95,6 @@ const BULK_FRACTION = 0.8
 const END_MINUTES = 60
 /** Where it ends for a provider without a limit. */
 const DEFAULT_END_BUDGET = 50_000
-/** From this fraction of complaints on, a day does not raise the budget: Gmail and Yahoo ask for less. */
-const MAX_COMPLAINT_FRACTION = 0.003
-
 type WarmUpRow = typeof warmUps.$inferSelect
 
 /** What a restart must not lose; the counts are those of `provider_outcomes`. */
@@ -114,17 +110,12 @@ const NOTHING_TRIED = { tried: 0, accepted: 0, failed: 0, isBlocked: false }
 
 export class WarmUp {
   readonly #endBudget: number
-  readonly #readComplaints: (day: number) => number
   #state: WarmUpState
   /** Whether the day, its budget or its block is not stored yet. */
   isChanged: boolean
 
-  /**
-   * @param perMinute the limit of the provider; 0: none
-   * @param readComplaints those of the provider on a day
-   */
-  constructor(perMinute: number, now: Millis, state?: WarmUpState, readComplaints = (_day: number) => 0) {
-    this.#readComplaints = readComplaints
+  /** @param perMinute the limit of the provider; 0: none */
+  constructor(perMinute: number, now: Millis, state?: WarmUpState) {
     this.isChanged = state === undefined
     this.#endBudget = perMinute * END_MINUTES || DEFAULT_END_BUDGET
     this.#state = state ?? { ...NOTHING_TRIED, day: dayOf(now), budget: Math.min(FIRST_BUDGET, this.#endBudget) }
@@ -176,10 +167,7 @@ export class WarmUp {
       return
     }
     const isGood =
-      !isBlocked &&
-      accepted >= budget * MIN_ACCEPTED_FRACTION &&
-      failed < Math.max(1, tried * MAX_FAILED_FRACTION) &&
-      this.#readComplaints(day) < Math.max(1, accepted * MAX_COMPLAINT_FRACTION)
+      !isBlocked && accepted >= budget * MIN_ACCEPTED_FRACTION && failed < Math.max(1, tried * MAX_FAILED_FRACTION)
     const next = isGood ? Math.ceil(budget * GROWTH) : budget
     this.#change({ ...NOTHING_TRIED, day: today, budget: next >= this.#endBudget ? null : next })
   }
@@ -200,17 +188,11 @@ const sql = prepareStatements((db) => ({
      ${sumOf('accepted')} + ${sumOf('deferred')} + ${sumOf('refused')} AS tried
      FROM warm_ups w LEFT JOIN provider_outcomes USING (day, source, provider) WHERE w.provider = ? AND w.source = ? GROUP BY w.day`,
   ),
-  complaints: db.prepare<{ complaints: number }, [number, string, string]>(
-    `SELECT ${sumOf('complaints')} AS complaints FROM provider_outcomes WHERE day = ? AND source = ? AND provider = ?`,
-  ),
   save: db.prepare<unknown, [WarmUpRow]>(
     `INSERT OR REPLACE INTO warm_ups (provider, source, day, budget, is_blocked)
      VALUES ($provider, $source, $day, $budget, $isBlocked)`,
   ),
 }))
-
-export const readComplaints = (db: Database, day: number, provider: string, source: string): number =>
-  sql(db).complaints.get(day, source, provider)?.complaints ?? 0
 
 /** In place of a provider: the row says whether the address itself is new (budget 0) or sent before (null). */
 const WHOLE_SOURCE = ''

@@ -8,7 +8,7 @@ import { wakeAt } from '#platform/queue/due-loop.ts'
 import type { Clock, Millis, Timer } from '#platform/time/clock.ts'
 import { hours } from '#platform/units.ts'
 import type { providerPairs } from '../tables.ts'
-import { findWarmUp, isEstablished, readComplaints, saveWarmUp, type TrafficOutcome, WarmUp } from './limits.ts'
+import { findWarmUp, isEstablished, saveWarmUp, type TrafficOutcome, WarmUp } from './limits.ts'
 import { type Instant, keyOfPair, Pair, type PairState } from './pair.ts'
 import { type Provider, ProviderRegistry } from './registry.ts'
 
@@ -72,8 +72,7 @@ export class Pairs {
     if (isEstablished(app, pair.sourceIp) !== false) return
     const state = findWarmUp(app, name, pair.sourceIp)
     if (state?.budget === null) return
-    const readTheirs = (day: number) => readComplaints(app.db, day, name, pair.sourceIp)
-    pair.warmUp = new WarmUp(policy.perMinute || policy.perSecond * 60, this.#clock.now(), state, readTheirs)
+    pair.warmUp = new WarmUp(policy.perMinute || policy.perSecond * 60, this.#clock.now(), state)
     pair.isWarmUpForBulk = app.config.warmUp === 'broadcasts'
   }
 
