@@ -100,6 +100,19 @@ test('a provider that begins to block an address is an alert with the share befo
   expectBalanced(service)
 })
 
+test('an outcome whose transaction is refused counts nothing', async () => {
+  await using service = await createEmailApi()
+  const { app } = service
+  const pair = new Pair(new ProviderRegistry(app.config).byName('gmail'), IP, () => 1, { now: 0, monotonicMs: 0 })
+  const refused = app.commit.write((tx) => {
+    countOutcome(tx, pair, { outcome: 'accepted' }, app.clock.now())
+    throw new Error('refused')
+  })
+  expect(await refused.catch(({ message }) => message)).toBe('refused')
+  await createCounter(service)(0, [[1, { outcome: 'accepted' }]])
+  expect(readOutcomes(app.db, 0).pairs).toMatchObject([{ accepted: 1 }])
+})
+
 test('replies of a day are bounded and add up, and end after 90 days', async () => {
   await using service = await createEmailApi()
   const { app } = service
