@@ -508,6 +508,7 @@ CREATE TABLE `mailbox_messages` (
 	`helo` text,
 	`tls` text,
 	`authentication` text,
+	`spam` text,
 	`classification` text,
 	`parse_error` text,
 	`labels` text NOT NULL,
@@ -661,6 +662,7 @@ CREATE TABLE `inbound_emails` (
 	`size_bytes` integer NOT NULL,
 	`spf_result` text,
 	`authentication` text,
+	`spam` text,
 	`error_message` text,
 	`event_seq` integer,
 	`webhook_delivered_at` integer,
@@ -679,6 +681,8 @@ CREATE INDEX `inbound_emails_status` ON `inbound_emails` (`account_id`,`status`)
 CREATE INDEX `inbound_emails_domain` ON `inbound_emails` (`account_id`,`domain_uuid`,`status`);
 --> statement-breakpoint
 CREATE INDEX `inbound_emails_from` ON `inbound_emails` (`account_id`,lower("from_address"));
+--> statement-breakpoint
+CREATE INDEX `inbound_emails_spam` ON `inbound_emails` (`account_id`,"spam" ->> '$.verdict') WHERE spam is not null;
 --> statement-breakpoint
 CREATE INDEX `inbound_emails_route_status` ON `inbound_emails` (`route_id`,`status`) WHERE route_id is not null;
 --> statement-breakpoint

@@ -494,6 +494,16 @@ const languageModelSettings = {
   llmModel: text('', 'Model to use at TASSIS_LLM_URL.', 'a model name'),
 }
 
+const rspamdSettings = {
+  rspamdUrl: checked(
+    '',
+    'a URL such as http://127.0.0.1:11333, or nothing',
+    'URL of an rspamd worker, which judges incoming mail and the mail of POST /v1/emails/check; empty: none.',
+    (value) => value === '' || isHttpUrl(value),
+  ),
+  rspamdPassword: secret(text('', 'Password for TASSIS_RSPAMD_URL, which the controller of rspamd asks for.')),
+}
+
 const mcpSettings = {
   apiKey: secret(text('', 'API key with which `tassis mcp` calls a service. Not used by the service itself.')),
 }
@@ -535,6 +545,7 @@ export const SETTING_GROUPS = [
   { topic: 'Take payments', guide: 'plans-and-billing.md', settings: billingSettings },
   { topic: 'Ask receivers what they think of your mail', guide: 'sender-rules.md', settings: receiverSettings },
   { topic: 'Use a language model', guide: 'insights.md', settings: languageModelSettings },
+  { topic: 'Judge spam', guide: 'receiving.md', settings: rspamdSettings },
   { topic: 'Connect an agent', guide: 'mcp.md', settings: mcpSettings },
   { topic: 'Use another network, for tests and development', guide: 'deployment.md', settings: networkSettings },
 ] as const satisfies readonly SettingGroup[]

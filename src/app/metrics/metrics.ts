@@ -218,6 +218,8 @@ function createCounters(registry: Registry): Metrics {
   const webhookSeconds = createHistogram(registry, 'tassis_webhook_attempt_seconds', WEBHOOK_BUCKETS)
   const inboundRecipients = counter('tassis_inbound_recipients_total', 'code')
   const inboundMessages = counter('tassis_inbound_messages_total', 'outcome')
+  const scans = counter('tassis_rspamd_scans_total', 'outcome')
+  const scanSeconds = createHistogram(registry, 'tassis_rspamd_scan_seconds', WEBHOOK_BUCKETS)
   const lines = counter('tassis_log_lines_total', 'level')
   let appends: { readonly seconds: Histogram; readonly bytes: Counter } | undefined
   // Present from the start, because an alert on a rise needs a value before it.
@@ -225,6 +227,7 @@ function createCounters(registry: Registry): Metrics {
     for (const counter of [emails, recipients]) counter.inc({ kind }, 0)
   for (const outcome of ['delivered', 'transient', 'permanent']) webhooks.inc({ outcome }, 0)
   for (const outcome of ['accepted', 'deferred']) inboundMessages.inc({ outcome }, 0)
+  for (const outcome of ['answered', 'failed']) scans.inc({ outcome }, 0)
   for (const level of ['warn', 'error', 'fatal']) lines.inc({ level }, 0)
   return {
     emailAccepted(kind, count) {
@@ -248,6 +251,10 @@ function createCounters(registry: Registry): Metrics {
     },
     recipientDecided: (code) => inboundRecipients.inc({ code: String(code) }),
     messageReceived: (outcome) => inboundMessages.inc({ outcome }),
+    spamScanned(outcome, durationMs) {
+      scans.inc({ outcome })
+      scanSeconds.observe(durationMs / seconds(1))
+    },
     lineLogged: (level) => lines.inc({ level }),
     appended(durationMs, count) {
       // Only in a cluster.

@@ -21,7 +21,7 @@ import { addToThread } from './threads.ts'
 
 /** What parsing finds. */
 const PARSED =
-  'messageId inReplyTo referencesHeader fromHeader fromAddress toHeader ccHeader replyTo subject textRef strippedRef htmlRef attachments authentication classification'
+  'messageId inReplyTo referencesHeader fromHeader fromAddress toHeader ccHeader replyTo subject textRef strippedRef htmlRef attachments authentication spam classification'
 type ParsedColumns = Omit<ReturnType<typeof toParsedColumns>, 'references'>
 type NewRow = ParsedColumns &
   Omit<
@@ -120,7 +120,7 @@ export function amendMessage(tx: Tx, before: AmendedMessage, received: ReceivedM
   return true
 }
 
-function toParsedColumns({ message, envelope, authentication }: ReceivedMail, { classification }: DeliveryExtra) {
+function toParsedColumns({ message, envelope, authentication, spam }: ReceivedMail, { classification }: DeliveryExtra) {
   const references = limitReferences(message.references)
   return {
     messageId: dropLongId(message.messageId),
@@ -139,6 +139,7 @@ function toParsedColumns({ message, envelope, authentication }: ReceivedMail, { 
     htmlRef: message.htmlRef,
     attachments: JSON.stringify(message.attachments.map(toAttachmentJson)),
     authentication: JSON.stringify(authentication),
+    spam: spam ? JSON.stringify(spam) : null,
     classification: classification ? JSON.stringify(classification) : null,
   }
 }

@@ -4,6 +4,7 @@ import type { Actor, App } from '#features/core/app/app.ts'
 import { auditChange } from '#features/core/audit-logs/audit.ts'
 import { dropContent } from '#features/core/content-gc/garbage.ts'
 import { type AttachmentJson, selectListedAttachments } from '#features/receiving/received/parts.ts'
+import type { SpamVerdict } from '#features/receiving/received/spam.ts'
 import type { Tx } from '#platform/db/commit.ts'
 import { prepareStatements } from '#platform/db/open.ts'
 import { belowTimeAndId, type RowWindow } from '#platform/db/row-window.ts'
@@ -26,9 +27,11 @@ interface Row extends Readonly<typeof mailboxMessages.$inferSelect> {
 }
 
 /** A row of `mailbox_messages`, with the public ids of its thread and of its email. */
-export interface MailboxMessage extends Omit<Row, 'attachments' | 'authentication' | 'classification' | 'labels'> {
+export interface MailboxMessage
+  extends Omit<Row, 'attachments' | 'authentication' | 'spam' | 'classification' | 'labels'> {
   readonly attachments: readonly AttachmentJson[]
   readonly authentication: AuthenticationResult | null
+  readonly spam: SpamVerdict | null
   readonly classification: { readonly label: string; readonly confidence: number } | null
   readonly labels: readonly string[]
 }
@@ -39,7 +42,7 @@ const buildSelect = (
   emails.uuid AS emailUuid, m.message_id AS messageId, m.in_reply_to AS inReplyTo, m.references_header AS "references", m.mail_from AS mailFrom,
   m.from_header AS fromHeader, m.from_address AS fromAddress, m.to_header AS toHeader, m.cc_header AS ccHeader, m.reply_to AS replyTo, m.subject,
   m.text_ref AS textRef, m.stripped_ref AS strippedRef, m.html_ref AS htmlRef, ${attachments} AS attachments, m.raw_ref AS rawRef, m.size_bytes AS sizeBytes, m.source_ip AS sourceIp, m.helo, m.tls,
-  m.authentication, m.classification, m.parse_error AS parseError, m.labels, m.read_at AS readAt, m.lease_token AS leaseToken, m.lease_expires_at AS leaseExpiresAt,
+  m.authentication, m.spam, m.classification, m.parse_error AS parseError, m.labels, m.read_at AS readAt, m.lease_token AS leaseToken, m.lease_expires_at AS leaseExpiresAt,
   m.acked_at AS ackedAt, m.received_at AS receivedAt, m.created_at AS createdAt
   FROM mailbox_messages m JOIN mailbox_threads t ON t.id = m.thread_id LEFT JOIN emails ON emails.id = m.email_id`
 const SELECT = buildSelect('m.attachments')
@@ -102,6 +105,7 @@ const toMailboxMessage = (row: Row): MailboxMessage => ({
   ...row,
   attachments: JSON.parse(row.attachments) as AttachmentJson[],
   authentication: row.authentication === null ? null : (JSON.parse(row.authentication) as AuthenticationResult),
+  spam: row.spam === null ? null : (JSON.parse(row.spam) as SpamVerdict),
   classification:
     row.classification === null ? null : (JSON.parse(row.classification) as { label: string; confidence: number }),
   labels: JSON.parse(row.labels) as string[],

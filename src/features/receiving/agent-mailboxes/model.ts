@@ -4,6 +4,7 @@ import { getTenantId } from '#features/core/accounts/work-budget.ts'
 import type { App } from '#features/core/app/app.ts'
 import { ContentState, createBodyReader, toContentState } from '#features/core/app/stored-content.ts'
 import { MAX_LISTED_ATTACHMENTS, readTruncatedBodies, toAttachmentWire } from '#features/receiving/received/parts.ts'
+import { SpamVerdictOrNull } from '#features/receiving/received/spam.ts'
 import { isoTime } from '#platform/http/envelope.ts'
 import { ROW_RANGE_FIELDS } from '#platform/http/row-range.ts'
 import * as S from '#platform/http/schemas.ts'
@@ -124,6 +125,7 @@ const MESSAGE_FIELDS = {
         'Why the message could not be parsed; absent otherwise. Such a message has header fields, but no bodies or attachments; its raw form is complete.',
       ),
     ),
+    spam: SpamVerdictOrNull,
     source_ip: S.TextOrNull('IP address of the client.'),
     received_at: S.TimeOrNull('When it was received; null: it was sent.'),
   }),

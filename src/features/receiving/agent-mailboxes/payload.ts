@@ -24,7 +24,7 @@ const sql = prepareStatements((db) => ({
 /** Limit of each body in a payload; the API returns complete bodies. */
 const MAX_BODY_BYTES = 256 * KiB
 
-const { thread_id, message_id, in_reply_to, references, reply_to, subject, classification, parse_error } =
+const { thread_id, message_id, in_reply_to, references, reply_to, subject, classification, spam, parse_error } =
   MessageRecord.properties
 const { text_body, text_body_stripped, html_body, attachments, content, source_ip, authentication } =
   MessageRecord.properties
@@ -43,6 +43,7 @@ const PayloadMessage = Type.Object({
   references,
   thread_id,
   classification,
+  spam,
   parse_error,
   received_at: Timestamp({ description: 'When it was received.' }),
   content,

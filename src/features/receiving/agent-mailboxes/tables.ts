@@ -86,6 +86,8 @@ export const mailboxMessages = sqliteTable(
     tls: text('tls'),
     /** JSON of all authentication results. */
     authentication: text('authentication'),
+    /** JSON of `SpamVerdict`; null: not judged, or sent. */
+    spam: text('spam'),
     /** JSON of {label, confidence}; null: not classified. */
     classification: text('classification'),
     /** Why the message could not be parsed and has only its header; null: it was parsed, or sent. */

@@ -71,6 +71,8 @@ export const inboundEmails = sqliteTable(
     spfResult: text('spf_result'),
     /** JSON of all authentication results. */
     authentication: text('authentication'),
+    /** JSON of `SpamVerdict`; null: not judged. */
+    spam: text('spam'),
     errorMessage: text('error_message'),
     /** Position of its `email.inbound` event in the account's feed. */
     eventSeq: integer('event_seq'),
@@ -85,6 +87,7 @@ export const inboundEmails = sqliteTable(
     index('inbound_emails_status').on(t.accountId, t.status),
     index('inbound_emails_domain').on(t.accountId, t.domainUuid, t.status),
     index('inbound_emails_from').on(t.accountId, sql`lower(${t.fromAddress})`),
+    index('inbound_emails_spam').on(t.accountId, sql`${t.spam} ->> '$.verdict'`).where(sql`spam is not null`),
     index('inbound_emails_route_status').on(t.routeId, t.status).where(sql`route_id is not null`),
     index('inbound_emails_route').on(t.routeId, t.eventSeq).where(sql`route_id is not null`),
     // Counts and sizes unrouted mail of a domain without reading rows.

@@ -5,6 +5,7 @@ import type { FeedbackReport } from '#protocols/arf/report.ts'
 import type { AuthenticationResult } from '#protocols/authentication/result.ts'
 import type { Dsn } from '#protocols/dsn/report.ts'
 import type { ParsedAttachment, ParsedMessage } from '#protocols/mime/parsed.ts'
+import type { SpamVerdict } from './spam.ts'
 
 export interface SessionFacts {
   /** `''`: the null reverse-path. */
@@ -52,6 +53,8 @@ export interface ReceivedMail {
   readonly problem: string | undefined
   readonly authentication: AuthenticationResult
   readonly report: ParsedReport | undefined
+  /** Only of mail to tenants. */
+  readonly spam?: SpamVerdict | null
 }
 
 /** A recipient of a message, as decided at RCPT. */

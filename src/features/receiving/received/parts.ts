@@ -19,6 +19,7 @@ import type { AuthenticationResult } from '#protocols/authentication/result.ts'
 import { removeForgedResults } from '#protocols/authentication/results-filter.ts'
 import { formatAuthenticationResults } from '#protocols/authentication/results-header.ts'
 import type { Envelope, StoredAttachment } from './message.ts'
+import type { SpamVerdict } from './spam.ts'
 
 /** Limit for one header field: a list of 1,000 addresses is truncated. The raw message has the complete field. */
 const MAX_HEADER_LENGTH = 10_000
@@ -135,6 +136,7 @@ export function getAttachment(attachments: readonly AttachmentJson[], position: 
 /** A message and facts from its session. */
 export interface RawMessage extends Omit<Envelope, 'sizeBytes'> {
   readonly authentication: AuthenticationResult | null
+  readonly spam: SpamVerdict | null
 }
 
 /** The message as a file; 404 when it is past the retention of raw messages, 410 when it is corrupt. */
@@ -176,16 +178,24 @@ function* generateRaw(
 
 /** RFC 5321 §4.4, RFC 8601 §4: newest first. */
 function formatTraceFields(message: RawMessage, hostname: string): string {
-  const { mailFrom, authentication } = message
+  const { mailFrom, authentication, spam } = message
   return [
     `Return-Path: <${toSingleLine(mailFrom)}>`,
     ...(authentication === null
       ? []
       : [`Authentication-Results: ${formatAuthenticationResults(authentication, hostname)}`]),
+    ...(spam ? [`X-Spam-Status: ${formatSpamStatus(spam)}`] : []),
     `Received: ${formatReceivedField(message, hostname)}`,
     '',
   ].join('\r\n')
 }
+
+/** In the form of SpamAssassin, which mail filters read. */
+const formatSpamStatus = ({ verdict, score, required, symbols }: SpamVerdict): string =>
+  [
+    `${verdict === 'ham' ? 'No' : 'Yes'}, score=${score.toFixed(1)} required=${required.toFixed(1)}`,
+    ...(symbols.length > 0 ? [`tests=${symbols.map(({ name }) => name.replace(/\W/g, '')).join(',\r\n\t')}`] : []),
+  ].join('\r\n\t')
 
 /** Maximum length of a domain name; a client may send a whole line in HELO. */
 const MAX_HELO_LENGTH = 255

@@ -71,6 +71,7 @@ describe('an inbound email', () => {
       source_ip: '192.0.2.7',
       spf_result: 'temperror',
       authentication: UNKNOWN_AUTHENTICATION,
+      spam: null,
       error_message: null,
       webhook_delivered_at: null,
       created_at: time,

@@ -16,6 +16,7 @@ import {
   SCAN_BATCH_SIZE,
   selectOfPerson,
 } from '#features/receiving/received/person.ts'
+import type { SpamVerdict } from '#features/receiving/received/spam.ts'
 import { codesOf } from '#platform/db/codes.ts'
 import type { Tx } from '#platform/db/commit.ts'
 import { prepareStatements } from '#platform/db/open.ts'
@@ -45,11 +46,12 @@ interface Row extends StoredInbound {
   readonly routeUuid: UuidBytes | null
 }
 
-export interface InboundEmail extends Omit<Row, 'rcptTo' | 'toAddresses' | 'attachments' | 'authentication'> {
+export interface InboundEmail extends Omit<Row, 'rcptTo' | 'toAddresses' | 'attachments' | 'authentication' | 'spam'> {
   readonly rcptTo: readonly string[]
   readonly toAddresses: readonly string[]
   readonly attachments: readonly AttachmentJson[]
   readonly authentication: AuthenticationResult | null
+  readonly spam: SpamVerdict | null
 }
 
 /** Counts an account's current inbound emails. */
@@ -61,7 +63,7 @@ const buildSelect = (
   i.mail_from AS mailFrom, i.rcpt_to AS rcptTo, i.source_ip AS sourceIp, i.helo, i.tls, i.from_address AS fromAddress, i.to_addresses AS toAddresses,
   i.from_header AS fromHeader, i.to_header AS toHeader, i.cc_header AS ccHeader, i.subject, i.message_id AS messageId, i.headers_ref AS headersRef,
   i.text_ref AS textRef, i.html_ref AS htmlRef, ${attachments} AS attachments, i.raw_ref AS rawRef, i.size_bytes AS sizeBytes, i.spf_result AS spfResult,
-  i.authentication, i.error_message AS errorMessage, i.webhook_delivered_at AS webhookDeliveredAt, i.received_at AS receivedAt, i.created_at AS createdAt,
+  i.authentication, i.spam, i.error_message AS errorMessage, i.webhook_delivered_at AS webhookDeliveredAt, i.received_at AS receivedAt, i.created_at AS createdAt,
   i.updated_at AS updatedAt
   FROM inbound_emails i LEFT JOIN inbound_routes ON inbound_routes.id = i.route_id`
 const SELECT = buildSelect('i.attachments')
@@ -80,15 +82,17 @@ const selectNewest = (where: string): string => {
 // `account_id` is missing because the lookup of the route's row id has checked it.
 const SELECT_OF_ROUTE = selectNewest('INDEXED BY inbound_emails_route_status WHERE route_id = ?4')
 const matchingAll = (ids: string): string => `SELECT id FROM inbound_emails WHERE id IN (${ids})
-   AND status = coalesce(?2, status) AND domain_uuid = coalesce(?3, domain_uuid) AND (?4 IS NULL OR route_id = ?4)`
+   AND status = coalesce(?2, status) AND domain_uuid = coalesce(?3, domain_uuid) AND (?4 IS NULL OR route_id = ?4) AND (?6 IS NULL OR spam ->> '$.verdict' = ?6)`
 
-/** By what the newest are found. All have the parameters account, status, domain, row of the route, and sender. */
+/** By what the newest are found. All have the parameters account, status, domain, row of the route, sender, and verdict. */
 const FILTERED = {
   status: selectNewest('INDEXED BY inbound_emails_status WHERE account_id = ?1'),
   domain: selectNewest('INDEXED BY inbound_emails_domain WHERE account_id = ?1 AND domain_uuid = ?3'),
   route: SELECT_OF_ROUTE,
   // A route may have belonged to several domains.
   routeAndDomain: matchingAll(SELECT_OF_ROUTE),
+  verdict: matchingAll(`SELECT id FROM inbound_emails INDEXED BY inbound_emails_spam
+   WHERE account_id = ?1 AND spam IS NOT NULL AND spam ->> '$.verdict' = ?6 ORDER BY id DESC LIMIT ${MAX_FILTERED_EMAILS}`),
   sender: matchingAll(`SELECT id FROM inbound_emails INDEXED BY inbound_emails_from
    WHERE account_id = ?1 AND lower(from_address) = lower(?5) ORDER BY id DESC LIMIT ${MAX_FILTERED_EMAILS}`),
 }
@@ -101,15 +105,15 @@ const prepareFiltered = <T>(prepare: (ids: string) => T) =>
   >
 
 const filteredCount = prepareStatements((db) =>
-  // Uses ?5, so that all have the same parameters.
+  // Uses ?6, so that all have the same parameters.
   prepareFiltered((ids) =>
-    db.prepare<{ n: number }, SqlValue[]>(`SELECT COUNT(*) AS n FROM (${ids}) WHERE ?5 IS NULL OR ?5 <> ''`),
+    db.prepare<{ n: number }, SqlValue[]>(`SELECT COUNT(*) AS n FROM (${ids}) WHERE ?6 IS NULL OR ?6 <> ''`),
   ),
 )
 const filteredPage = prepareStatements((db) =>
   prepareFiltered((ids) =>
     db.prepare<Row, SqlValue[]>(
-      `${SELECT_LISTED} WHERE i.id IN (SELECT id FROM (${ids}) ORDER BY id DESC LIMIT ?6 OFFSET ?7) ORDER BY i.id DESC`,
+      `${SELECT_LISTED} WHERE i.id IN (SELECT id FROM (${ids}) ORDER BY id DESC LIMIT ?7 OFFSET ?8) ORDER BY i.id DESC`,
     ),
   ),
 )
@@ -155,6 +159,7 @@ const toInboundEmail = (row: Row): InboundEmail => ({
   toAddresses: JSON.parse(row.toAddresses) as string[],
   attachments: JSON.parse(row.attachments) as AttachmentJson[],
   authentication: row.authentication === null ? null : (JSON.parse(row.authentication) as AuthenticationResult),
+  spam: row.spam === null ? null : (JSON.parse(row.spam) as SpamVerdict),
 })
 
 const toFound = (row: Row | null | undefined): InboundEmail | undefined => (row ? toInboundEmail(row) : undefined)
@@ -177,6 +182,7 @@ export interface InboundFilter {
   readonly route_id?: string | undefined
   readonly domain_id?: string | undefined
   readonly from?: string | undefined
+  readonly spam?: SpamVerdict['verdict'] | undefined
 }
 
 interface InboundList {
@@ -206,7 +212,7 @@ export const listInboundAbove = (db: Database, accountId: number, id: number, li
 function listFiltered(
   db: Database,
   accountId: number,
-  { status, route_id, domain_id, from }: InboundFilter,
+  { status, route_id, domain_id, from, spam }: InboundFilter,
   { limit, offset }: RowWindow,
 ): InboundList {
   const domain = parseFilterId('domain_id', domain_id, '/v1/domains')
@@ -214,9 +220,10 @@ function listFiltered(
   const routeRow = route && sql(db).routeId.get(route, accountId)
   if (route && !routeRow) return { emails: [], total: 0 }
   const sender = parseSender(from)
-  const name = sender ? 'sender' : route ? (domain ? 'routeAndDomain' : 'route') : domain ? 'domain' : 'status'
+  const byPlace = route ? (domain ? 'routeAndDomain' : 'route') : domain ? 'domain' : 'status'
+  const name = sender ? 'sender' : spam ? 'verdict' : byPlace
   const code = status === undefined ? null : inboundStatusCode(status)
-  const values = [accountId, code, domain ?? null, routeRow?.id ?? null, sender ?? null]
+  const values = [accountId, code, domain ?? null, routeRow?.id ?? null, sender ?? null, spam ?? null]
   const total = filteredCount(db)[name].get(...values)?.n ?? 0
   const rows = offset >= total ? [] : filteredPage(db)[name].all(...values, limit, offset)
   return { emails: rows.map(toInboundEmail), total }

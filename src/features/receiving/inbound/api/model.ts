@@ -13,6 +13,7 @@ import {
   readTruncatedBodies,
   toAttachmentWire,
 } from '#features/receiving/received/parts.ts'
+import { SPAM_VERDICTS, SpamVerdictOrNull } from '#features/receiving/received/spam.ts'
 import type { Tx } from '#platform/db/commit.ts'
 import { prepareStatements } from '#platform/db/open.ts'
 import * as S from '#platform/http/schemas.ts'
@@ -55,6 +56,7 @@ export const InboundQuery = Type.Object({
       description: 'Only mail with this address in From. Case does not matter. Anybody can write any address there.',
     }),
   ),
+  spam: Type.Optional(S.StringEnum(SPAM_VERDICTS, { description: 'Only mail with this verdict of rspamd.' })),
 })
 
 export const InboundRecord = Type.Object({
@@ -87,6 +89,7 @@ export const InboundRecord = Type.Object({
       description: 'Results of SPF, DKIM, DMARC, ARC and reverse DNS, and `details`.',
     }),
   ),
+  spam: S.extra(SpamVerdictOrNull),
   error_message: S.TextOrNull('Why it could not be parsed, or why the webhook of its route failed.'),
   webhook_delivered_at: S.TimeOrNull('When the webhook of its route accepted it.'),
   created_at: S.Timestamp({ description: 'When it was processed, shortly after it was received.' }),
@@ -142,8 +145,19 @@ export function toHeadersWire(
 /** Limit of each body in a payload; `GET /v1/inbound/{id}` returns the complete body. */
 const MAX_BODY_BYTES = 256 * KiB
 
-const { text_body, html_body, content, source_ip, mail_from, rcpt_to, message_id, subject, authentication, route_id } =
-  InboundDetail.properties
+const {
+  text_body,
+  html_body,
+  content,
+  source_ip,
+  mail_from,
+  rcpt_to,
+  message_id,
+  subject,
+  authentication,
+  spam,
+  route_id,
+} = InboundDetail.properties
 
 export const INBOUND_PAYLOAD_FIELDS = {
   inbound_email_id: S.Uuid({ description: 'Id of the inbound email; the same at every repetition of this request.' }),
@@ -164,6 +178,7 @@ export const INBOUND_PAYLOAD_FIELDS = {
   ),
   message_id,
   authentication,
+  spam,
   source_ip,
   mail_from,
   rcpt_to,
@@ -192,6 +207,7 @@ export function buildInboundPayload(
     })),
     message_id: email.messageId,
     authentication: email.authentication,
+    spam: email.spam,
     source_ip: email.sourceIp,
     mail_from: email.mailFrom,
     rcpt_to: email.rcptTo,

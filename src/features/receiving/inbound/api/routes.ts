@@ -31,8 +31,8 @@ export const inboundRoutes = (app: App) => {
       '/',
       ({ actor, query }) => {
         const page = parsePage(query)
-        const { status, route_id, domain_id, from } = query
-        const filter = { status, route_id, domain_id, from }
+        const { status, route_id, domain_id, from, spam } = query
+        const filter = { status, route_id, domain_id, from, spam }
         // Filtered lists have a maximum length.
         const isFiltered = Object.values(filter).some((value) => value !== undefined)
         const { emails, total } = listInbound(app.db, actor.accountId, filter, page)

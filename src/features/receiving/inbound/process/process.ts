@@ -17,6 +17,7 @@ import { classifyMessage } from '#features/receiving/agent-mailboxes/classify.ts
 import { findMailbox } from '#features/receiving/agent-mailboxes/mailboxes.ts'
 import { findReportRefusal } from '#features/receiving/domain-reports/store.ts'
 import type { Destination, Envelope, ReceivedMail, Rejection } from '#features/receiving/received/message.ts'
+import { judgeReceived } from '#features/receiving/received/spam.ts'
 import { findRecipientLogFields } from '#features/sending/queue/email.ts'
 import { isStorageFailure, isTransientError } from '#platform/disk/storage-errors.ts'
 import { backoffDelayMs } from '#platform/queue/backoff.ts'
@@ -418,12 +419,16 @@ export class InboundProcessor {
     const reportRefusal = aggregate && findReportRefusal(app, aggregate, app.eventTime())
     const stored = aggregate && reportRefusal === undefined ? await storeReportContent(app, aggregate) : undefined
     const report = stored && { ...stored, origin: result.authentication }
+    const envelope = toEnvelope(entry)
+    const isJudged = isForTenants && result.message && !result.report
+    const rcptTo = destinations.map(({ address }) => address)
     const received: ReceivedMail = {
-      envelope: toEnvelope(entry),
+      envelope,
       message,
       problem: result.message ? undefined : (result.problem ?? 'It cannot be parsed.'),
       authentication: result.authentication,
       report: result.report,
+      spam: isJudged ? await judgeReceived(app, envelope, rcptTo) : null,
     }
     const isForMailbox = destinations.some(
       (to) =>

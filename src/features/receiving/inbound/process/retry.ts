@@ -16,6 +16,7 @@ import {
 } from '#features/receiving/agent-mailboxes/messages.ts'
 import { type OperatorMail, removeOperatorMailForRetry } from '#features/receiving/postmaster/store.ts'
 import type { Envelope, ReceivedMail } from '#features/receiving/received/message.ts'
+import { judgeReceived } from '#features/receiving/received/spam.ts'
 import type { Tx } from '#platform/db/commit.ts'
 import { conflict, notFound } from '#platform/errors.ts'
 import { isoTime } from '#platform/http/envelope.ts'
@@ -106,6 +107,7 @@ function toUnparsedMessage(app: Pick<App, 'db'>, { id, address }: UnparsedRow): 
 interface RetryTarget {
   readonly accountId: number
   readonly envelope: Envelope
+  readonly rcptTo: readonly string[]
   readonly wantsClassification: boolean
   amend(tx: Tx, received: ReceivedMail, classification: Awaited<ReturnType<typeof classifyMessage>>): boolean
 }
@@ -155,7 +157,8 @@ async function parseAndAmend(
     if (!result.message) return result.problem ?? 'It cannot be parsed.'
     const message = await storeParts(app, result.message, result.strippedText, true)
     const { authentication, report } = result
-    const received: ReceivedMail = { envelope, message, problem: undefined, authentication, report }
+    const spam = report ? null : await judgeReceived(app, envelope, target.rcptTo)
+    const received: ReceivedMail = { envelope, message, problem: undefined, authentication, report, spam }
     const classification = target.wantsClassification ? await classifyMessage(app, message) : undefined
     const isAmended = await app.commit.writeFromReserve((tx) => {
       if (!target.amend(tx, received, classification)) return false
@@ -216,6 +219,7 @@ function findTarget(app: App, uuid: UuidBytes): RetryTarget | undefined {
     return {
       accountId: email.accountId,
       envelope: email,
+      rcptTo: email.rcptTo,
       wantsClassification: false,
       amend(tx, received) {
         const isAmended = amendInbound(app, tx, email, received)
@@ -229,6 +233,7 @@ function findTarget(app: App, uuid: UuidBytes): RetryTarget | undefined {
   const { rawRef, mailFrom, sourceIp, helo, tls, sizeBytes, receivedAt, createdAt } = message
   return {
     accountId: found.accountId,
+    rcptTo: [found.address],
     envelope: {
       rawRef,
       mailFrom,

@@ -127,7 +127,7 @@ export const MAX_UNROUTED_BYTES = 64 * MiB
 
 /** What parsing finds. */
 const PARSED =
-  'fromAddress toAddresses fromHeader toHeader ccHeader subject messageId headersRef textRef htmlRef attachments spfResult authentication'
+  'fromAddress toAddresses fromHeader toHeader ccHeader subject messageId headersRef textRef htmlRef attachments spfResult authentication spam'
 type ParsedColumns = ReturnType<typeof toParsedColumns>
 
 const sql = prepareStatements((db) => ({
@@ -225,7 +225,7 @@ export function amendInbound(app: App, tx: Tx, before: InboundEmail, received: R
   return true
 }
 
-const toParsedColumns = ({ message, authentication }: ReceivedMail) => ({
+const toParsedColumns = ({ message, authentication, spam }: ReceivedMail) => ({
   fromAddress: truncateOptionalHeader(message.fromAddresses[0]),
   toAddresses: JSON.stringify(message.toAddresses.slice(0, MAX_TO_ADDRESSES)),
   fromHeader: truncateOptionalHeader(message.from),
@@ -239,6 +239,7 @@ const toParsedColumns = ({ message, authentication }: ReceivedMail) => ({
   attachments: JSON.stringify(message.attachments.map(toAttachmentJson)),
   spfResult: authentication.spf,
   authentication: JSON.stringify(authentication),
+  spam: spam ? JSON.stringify(spam) : null,
 })
 
 /** Drops a domain's oldest unrouted messages until one of this size fits; returns their number. */
