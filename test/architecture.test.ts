@@ -53,7 +53,7 @@ const AREAS = {
     'inbound',
   ],
   audience: ['suppressions', 'contact-lists', 'signup-forms'],
-  reporting: ['analytics', 'reputation', 'validate', 'insights', 'logs', 'abuse', 'sender-rules'],
+  reporting: ['analytics', 'reputation', 'validate', 'insights', 'logs', 'abuse', 'sender-rules', 'email-check'],
   webhooks: ['event-feed', 'webhooks', 'inbound-routes'],
   lifecycle: ['retention', 'privacy', 'people'],
   'drop-in': ['submission', 'resend', 'postmark', 'mcp', 'supabase'],

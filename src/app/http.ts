@@ -57,6 +57,7 @@ import { operatorAbuseRoutes } from '#features/reporting/abuse/operator-routes.t
 import { reputationRoutes } from '#features/reporting/abuse/routes.ts'
 import { analyticsRoutes } from '#features/reporting/analytics/routes.ts'
 import { subAccountAnalyticsRoutes } from '#features/reporting/analytics/sub-account-routes.ts'
+import { emailCheckRoutes } from '#features/reporting/email-check/routes.ts'
 import { insightRoutes } from '#features/reporting/insights/routes.ts'
 import { createHttpRecorder } from '#features/reporting/logs/record-http.ts'
 import { requestLogRoutes } from '#features/reporting/logs/routes.ts'
@@ -256,6 +257,7 @@ export function createRoutes(
     newsletterRoutes(app, { takeRate }),
     newsletterPreviewRoutes(app, { takeRate, findUserEmail: (actor) => findActingUser(app, actor)?.email }),
     // The resolver for names in received mail: slow names must not delay the lookups of outgoing mail.
+    emailCheckRoutes(app),
     validateRoutes(app, senderResolver),
     analyticsRoutes(app),
     subAccountAnalyticsRoutes(app),

@@ -392,6 +392,7 @@ test('the service accepts the examples of requests in the description', async ()
 const REFUSED_OTHERWISE = [
   // Read only with `template_alias`.
   'POST /v1/emails template_data',
+  'POST /v1/emails/check template_data',
   // Each email has its own error.
   'POST /v1/emails/batch emails',
   // 404 for text that is no id.

@@ -476,6 +476,7 @@ export const ROUTES: readonly Route[] = [
     method: 'POST',
     body: () => ({ emails: [EMAIL, {}] }),
   },
+  { ...get('/v1/emails/check', 'emails:send'), method: 'POST', body: () => EMAIL },
   {
     ...get('/v1/emails/broadcast', 'emails:send', { status: 202, alsoScope: 'contacts:read' }),
     method: 'POST',

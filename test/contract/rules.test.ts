@@ -87,6 +87,7 @@ test('the events of each account are numbered without a gap, and their times nev
 const UNAUDITED = [
   'POST /v1/emails',
   'POST /v1/emails/batch',
+  'POST /v1/emails/check',
   'POST /v1/billing/checkout',
   'POST /v1/billing/portal',
   'POST /v1/agent-mailboxes/{id}/messages/{mid}/reply',

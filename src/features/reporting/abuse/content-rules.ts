@@ -104,9 +104,9 @@ function scoreLink({ url, host, domain, text }: Target, ownDomain: string, asks:
   else if (borrowed && !(domain === ownDomain && (borrowed.brand.isCommon || borrowed.how === 'within')))
     add("host with another's name", borrowed.brand.isCommon ? 2 : 5, host)
   if (host.includes('xn--') && domain !== ownDomain && borrowed === undefined) add('international host', 1, host)
-  const shown = parseShownHost(text)
-  const shownDomain = shown === undefined ? undefined : toRegistrableDomain(shown)
-  if (shown !== undefined && shownDomain !== undefined && shownDomain !== domain) {
+  const shown = findOtherShownHost(text, domain)
+  if (shown !== undefined) {
+    const shownDomain = toRegistrableDomain(shown)
     const brand = findBrandByDomain(shownDomain)
     const isOwn = shownDomain === ownDomain || domain === ownDomain
     if (!brand?.domains.includes(domain))
@@ -115,6 +115,21 @@ function scoreLink({ url, host, domain, text }: Target, ownDomain: string, asks:
   if (!asks) return
   if (FREE_HOSTS.has(domain) || FREE_HOSTS.has(host)) add('leads to a free host', 3, host)
   if (SHORTENERS.has(domain)) add('leads to a shortener', 2, host)
+}
+
+/** The host that a label shows while its link leads to another domain. */
+function findOtherShownHost(text: string, domain: string): string | undefined {
+  const shown = parseShownHost(text)
+  return shown === undefined || toRegistrableDomain(shown) === domain ? undefined : shown
+}
+
+/** What a link says of itself; undefined: it leads to no web page. */
+export function describeLink(link: Link) {
+  const target = parseTarget(link)
+  if (!target) return undefined
+  const { host, domain, text, url } = target
+  const facts = { isIp: isIpHost(host), isShortener: SHORTENERS.has(domain), isInsecure: url.protocol === 'http:' }
+  return { host, domain, ...facts, otherShown: findOtherShownHost(text, domain) }
 }
 
 /** Lower case, without accents and invisible characters, with single spaces. */

@@ -145,19 +145,8 @@ export function toHeadersWire(
 /** Limit of each body in a payload; `GET /v1/inbound/{id}` returns the complete body. */
 const MAX_BODY_BYTES = 256 * KiB
 
-const {
-  text_body,
-  html_body,
-  content,
-  source_ip,
-  mail_from,
-  rcpt_to,
-  message_id,
-  subject,
-  authentication,
-  spam,
-  route_id,
-} = InboundDetail.properties
+const { text_body, html_body, content, source_ip, mail_from, rcpt_to, message_id, subject, authentication, route_id } =
+  InboundDetail.properties
 
 export const INBOUND_PAYLOAD_FIELDS = {
   inbound_email_id: S.Uuid({ description: 'Id of the inbound email; the same at every repetition of this request.' }),
@@ -178,7 +167,7 @@ export const INBOUND_PAYLOAD_FIELDS = {
   ),
   message_id,
   authentication,
-  spam,
+  spam: InboundDetail.properties.spam,
   source_ip,
   mail_from,
   rcpt_to,

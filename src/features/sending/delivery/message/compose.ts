@@ -4,6 +4,8 @@
  */
 import { addTracking } from '#features/sending/tracking/rewrite.ts'
 import type { ContentReader } from '#platform/content/read.ts'
+import { KiB } from '#platform/units.ts'
+import { CanonicalBody } from '#protocols/dkim/body-hash.ts'
 import { type Attachment, findContentIds, isUnencoded } from '#protocols/mime/attachment.ts'
 import { composeMessage } from '#protocols/mime/compose.ts'
 import { type EncodedPart, encodeBase64, encodeLines, encodeText } from '#protocols/mime/encode.ts'
@@ -122,7 +124,11 @@ function keepReferencedIds(
   )
 }
 
-function applyTracking(html: string, { recipientId, compose }: ComposableJob, { ownUrl }: TrackingSettings): string {
+export function applyTracking(
+  html: string,
+  { recipientId, compose }: ComposableJob,
+  { ownUrl }: TrackingSettings,
+): string {
   if (!compose.tracking) return html
   const { baseUrl, account, day, keyHex, parts } = compose.tracking
   return addTracking(html, {
@@ -132,4 +138,25 @@ function applyTracking(html: string, { recipientId, compose }: ComposableJob, { 
     ownUrls: [ownUrl, baseUrl],
     parts,
   })
+}
+
+/** Octets hashed between two yields. */
+const HASH_CHUNK_BYTES = 128 * KiB
+
+/** The hash of a body for its signatures, in base64. */
+export function* hashBody(body: readonly Buffer[]): Generator<void, string> {
+  const canonical = new CanonicalBody('relaxed')
+  const hash = canonical.addHash('sha256')
+  let hashedBytes = 0
+  for (const piece of body) {
+    for (let from = 0; from < piece.length; from += HASH_CHUNK_BYTES) {
+      const chunk = piece.subarray(from, from + HASH_CHUNK_BYTES)
+      canonical.update(chunk)
+      hashedBytes += chunk.length
+      if (hashedBytes < HASH_CHUNK_BYTES) continue
+      hashedBytes = 0
+      yield
+    }
+  }
+  return hash.digest('base64')
 }

@@ -112,7 +112,7 @@ const MAX_CACHED_DOMAINS = 1000
 const MAX_CACHE_AGE_MS = minutes(1)
 
 /** Both signatures cover the same fields. RSA comes first, because some receivers verify only the first signatures. */
-const listKeys = ({ id, selector, privateKeyPem, ed25519 }: SigningDomain) => [
+export const listKeys = ({ id, selector, privateKeyPem, ed25519 }: SigningDomain) => [
   { id: `${id}:${selector}`, selector, privateKeyPem },
   ...(ed25519 ? [{ id: `${id}:${ed25519.selector}`, ...ed25519 }] : []),
 ]

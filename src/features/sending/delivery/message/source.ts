@@ -92,14 +92,7 @@ function createShownJob(
   const found = sql(app.db).domain.get(email.domainId)
   const domain = found?.domain ?? domainOfMailbox(email.from)
   const returnPathDomain = found ? `${found.subdomain}.${found.domain}` : domain
-  const url = createUnsubscribeUrl(app.config, HIDDEN)
-  const unsubscribeHeaders: Record<string, string> =
-    email.transactional === 1
-      ? {}
-      : {
-          'List-Unsubscribe': `<${url}>, <mailto:${HIDDEN}@${returnPathDomain}?subject=${HIDDEN}>`,
-          ...(url.startsWith('https:') && { 'List-Unsubscribe-Post': 'List-Unsubscribe=One-Click' }),
-        }
+  const unsubscribeHeaders = email.transactional === 1 ? {} : hideUnsubscribeTokens(app, returnPathDomain)
   return createComposeJob(app, {
     recipientId: recipient.id,
     emailId,
@@ -109,6 +102,18 @@ function createShownJob(
     domain: { domain, returnPathDomain },
     extra: { ...extra, headers: { ...extra.headers, ...unsubscribeHeaders } },
   })
+}
+
+/** The headers of mail with `transactional: false`, without the token with which anyone could unsubscribe. */
+export function hideUnsubscribeTokens(
+  { config }: Pick<App, 'config'>,
+  returnPathDomain: string,
+): Record<string, string> {
+  const url = createUnsubscribeUrl(config, HIDDEN)
+  return {
+    'List-Unsubscribe': `<${url}>, <mailto:${HIDDEN}@${returnPathDomain}?subject=${HIDDEN}>`,
+    ...(url.startsWith('https:') && { 'List-Unsubscribe-Post': 'List-Unsubscribe=One-Click' }),
+  }
 }
 
 const hasBroadcast = ({ db }: App, { broadcastId }: ComposableEmail): boolean =>

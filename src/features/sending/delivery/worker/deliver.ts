@@ -4,12 +4,10 @@ import { createPrivateKey } from 'node:crypto'
 import type { ContentReader } from '#platform/content/read.ts'
 import { RsaSigners } from '#platform/crypto/rsa-signer.ts'
 import type { Clock, Timer } from '#platform/time/clock.ts'
-import { KiB } from '#platform/units.ts'
-import { CanonicalBody } from '#protocols/dkim/body-hash.ts'
 import { createDkimSigner, createSignatureFields, type DkimSigner } from '#protocols/dkim/sign.ts'
 import { isUnencoded } from '#protocols/mime/attachment.ts'
 import type { TransactionResult } from '#protocols/smtp/client.ts'
-import { composeUnsigned, type SharedBody } from '../message/compose.ts'
+import { composeUnsigned, hashBody, type SharedBody } from '../message/compose.ts'
 import type {
   AttemptResult,
   AttemptSession,
@@ -51,26 +49,6 @@ export function* prepareMessage(
   if (isAllShared) shared.bodyHash = bodyHash
   const signatures = dkim.keys.map(({ id, selector }) => ({ domain: dkim.domain, selector, signer: keys.get(id) }))
   return [createSignatureFields(header, bodyHash, signatures), header, ...body]
-}
-
-/** Octets hashed between two yields. */
-const HASH_CHUNK_BYTES = 128 * KiB
-
-function* hashBody(body: readonly Buffer[]): Generator<void, string> {
-  const canonical = new CanonicalBody('relaxed')
-  const hash = canonical.addHash('sha256')
-  let hashedBytes = 0
-  for (const piece of body) {
-    for (let from = 0; from < piece.length; from += HASH_CHUNK_BYTES) {
-      const chunk = piece.subarray(from, from + HASH_CHUNK_BYTES)
-      canonical.update(chunk)
-      hashedBytes += chunk.length
-      if (hashedBytes < HASH_CHUNK_BYTES) continue
-      hashedBytes = 0
-      yield
-    }
-  }
-  return hash.digest('base64')
 }
 
 /**
