@@ -52,6 +52,25 @@ beforeEach(async () => {
 afterEach(() => service[Symbol.asyncDispose]())
 
 describeInBrowser('received mail in the dashboard', (open) => {
+  test('shows what rspamd thinks of it, in the list, its filter and the email', async () => {
+    const judged = {
+      action: 'reject',
+      score: 15,
+      required: 15,
+      symbols: [{ name: 'GTUBE', score: 0, description: null }],
+    }
+    await service.store({ message: { subject: 'Buy' }, spam: { verdict: 'spam', ...judged } })
+    await service.store({ message: { subject: 'Hello' }, spam: { verdict: 'ham', ...judged } })
+    await using dashboard = await open(service, ADA)
+    const { page, goTo } = dashboard
+    await goTo('/inbound?spam=spam')
+    await page.locator('[data-row]', { hasText: 'Buy' }).getByText('Spam', { exact: true }).waitFor()
+    expect(await page.locator('[data-row]').count()).toBe(1)
+    await page.locator('[data-row] a').first().click()
+    await page.getByText('Spam: 15 of 15 (GTUBE 0)').waitFor()
+    await dashboard.expectHarmless()
+  })
+
   test('is seen live, opened by keyboard and explained, with its route, deliveries and source', async () => {
     const route = await service.addRoute()
     await using dashboard = await open(service, ADA)

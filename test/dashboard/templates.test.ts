@@ -1,8 +1,9 @@
 import { expect, test } from 'bun:test'
 import type { Locator, Page } from 'playwright-core'
 import { at, createTestApi, type TestApi } from '#test/support/api.ts'
-import { eventually } from '#test/support/browser.ts'
-import { describeInBrowser, heading } from '#test/support/dashboard.ts'
+import { eventually, overflowPx, SCREENS, showOn } from '#test/support/browser.ts'
+import { describeInBrowser, findAxeViolations, heading } from '#test/support/dashboard.ts'
+import { startRspamdStub } from '#test/support/rspamd.ts'
 import { createTestUser, PASSWORD } from '#test/support/users.ts'
 
 const ADA = 'ada@people.test'
@@ -10,8 +11,8 @@ const BOB = 'bob@people.test'
 const HOSTILE = '<script>window.ran = 1</script><img src="https://evil.test/x.png" onerror="window.ran = 1">\u202e'
 const LOOP = '{% for a in range(100000) %}{% for b in range(100000) %}{{ a * b }}{% endfor %}{% endfor %}'
 
-async function startService(): Promise<TestApi> {
-  const service = await createTestApi()
+async function startService(settings: Record<string, string> = {}): Promise<TestApi> {
+  const service = await createTestApi({ settings })
   const { app, actor } = service
   await createTestUser(app, actor, ADA, 'owner')
   await createTestUser(app, actor, BOB, 'developer')
@@ -255,6 +256,39 @@ describeInBrowser('the screens of templates', (open) => {
     await heading(page, 'No template matches these filters')
     await page.getByRole('button', { name: 'Remove the filters' }).click()
     await page.getByRole('link', { name: 'Receipt' }).waitFor()
+  })
+
+  test('a text is checked before it is sent: findings, authentication and rules of rspamd, on every screen', async () => {
+    await using rspamd = startRspamdStub(() => {
+      const symbols = { HTTP_TO_IP: { score: 1, description: 'Anchor points to an IP address' } }
+      return Response.json({ score: 7, required_score: 15, action: 'add header', symbols })
+    })
+    await using service = await startService({ TASSIS_RSPAMD_URL: rspamd.url })
+    await service.api('POST', '/v1/domains', { domain: 'example.com' })
+    const link = `https://192.0.2.1/${'x'.repeat(150)}`
+    const id = await addTemplate(service, { html_body: `<p>Hello {{ user.name }}</p><a href="${link}">Go</a>` })
+    await using dashboard = await open(service, ADA)
+    const { page } = dashboard
+    await dashboard.goTo(`/templates/${id}`)
+    await page.getByText('Rendered with the test data.').waitFor()
+    await page.getByRole('button', { name: 'Check before sending' }).click()
+    const dialog = page.getByRole('dialog')
+    await dialog.getByRole('button', { name: 'Check', exact: true }).click()
+    await dialog.getByText('Receivers may reject it or mark it as spam.').waitFor()
+    await dialog.getByText('A link leads to an IP address').waitFor()
+    await dialog.getByText('example.com is not verified').waitFor()
+    await dialog.getByText('Signed by example.com').waitFor()
+    await dialog.getByText('Rspamd scores it 7 of 15', { exact: true }).click()
+    await dialog.getByText('Anchor points to an IP address').waitFor()
+    for (const screen of SCREENS) {
+      await showOn(page, screen)
+      expect([screen.name, await overflowPx(page)]).toEqual([screen.name, 0])
+      const folder = process.env['SCREENSHOTS']
+      if (folder) await page.screenshot({ path: `${folder}/check-${screen.name}.png` })
+    }
+    expect(await findAxeViolations(page)).toEqual([])
+    expect((await service.api('GET', '/v1/emails')).body).toMatchObject({ data: [] })
+    await dashboard.expectHarmless()
   })
 })
 

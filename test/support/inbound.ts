@@ -20,6 +20,7 @@ export interface TestInbound {
     readonly content: Uint8Array
   }[]
   readonly authentication?: ReceivedMail['authentication']
+  readonly spam?: ReceivedMail['spam']
   readonly helo?: string
   readonly sourceIp?: string
   readonly receivedAt?: number
@@ -88,6 +89,7 @@ export async function createTestReceived(
     problem: undefined,
     authentication: given.authentication ?? UNKNOWN_AUTHENTICATION,
     report: undefined,
+    spam: given.spam ?? null,
   }
 }
 

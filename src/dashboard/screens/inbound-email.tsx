@@ -19,7 +19,7 @@ import { INBOUND_TABS } from './filters.ts'
 import { Attachments } from './inbound/attachments.tsx'
 import { Checks } from './inbound/checks.tsx'
 import { Deliveries } from './inbound/deliveries.tsx'
-import { formatRoute } from './inbound/format.ts'
+import { formatRoute, SPAM_STATES } from './inbound/format.ts'
 import { EmailStatus } from './inbound/marks.tsx'
 import { toProof } from './inbound/proof.ts'
 import { useAllRoutes } from './inbound/queries.ts'
@@ -140,6 +140,8 @@ const Actions = ({ email, onDeleted }: ActionsProps) => (
 function EmailFacts({ email }: EmailProps) {
   const { data: domains = [] } = useAllDomains()
   const domain = domains.find(({ id }) => id === email.domain_id)
+  const { spam } = email
+  const list = spam?.symbols.map(({ name, score }) => `${toVisible(name)} ${score}`).join(', ')
   return (
     <Facts
       facts={[
@@ -157,6 +159,7 @@ function EmailFacts({ email }: EmailProps) {
             </TextLink>
           ),
         ],
+        ['Spam', spam && `${SPAM_STATES[spam.verdict]?.word}: ${spam.score} of ${spam.required} (${list})`],
         ['Size', formatBytes(email.size_bytes)],
         ['Message-ID', email.message_id && toVisible(email.message_id)],
         ['Id', <CopyText key="id" value={email.id} what="id" />],

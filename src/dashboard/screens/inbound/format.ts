@@ -9,6 +9,13 @@ export const INBOUND_STATES: Readonly<Record<string, State>> = {
   failed: { word: 'Unreadable', tone: 'bad', title: 'It could not be parsed.' },
 }
 
+/** By the verdict of rspamd. */
+export const SPAM_STATES: Readonly<Record<string, State>> = {
+  spam: { word: 'Spam', tone: 'bad', title: 'Rspamd would reject it.' },
+  suspect: { word: 'Maybe spam', tone: 'warning', title: 'Rspamd would mark it.' },
+  ham: { word: 'No spam', tone: 'good', title: 'Rspamd would accept it.' },
+}
+
 export const ROUTE_DELIVERY_STATES: Readonly<Record<string, State>> = {
   pending: { word: 'Waiting', tone: 'waiting', title: 'Another attempt follows.' },
   delivered: { word: 'Accepted', tone: 'good', title: 'The response was a 2xx.' },

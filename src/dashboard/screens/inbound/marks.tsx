@@ -3,7 +3,7 @@ import type { InboundEmailSummary } from '#client/api.ts'
 import { AreaNavigation } from '../../parts/page.tsx'
 import { StateLabel, StatusLabel } from '../../parts/status.tsx'
 import type { State } from '../../parts/tone.ts'
-import { INBOUND_STATES, ROUTE_DELIVERY_STATES } from './format.ts'
+import { INBOUND_STATES, ROUTE_DELIVERY_STATES, SPAM_STATES } from './format.ts'
 import { toProof } from './proof.ts'
 
 const renderState = (states: Readonly<Record<string, State>>, status: string) => (
@@ -14,11 +14,12 @@ const InboundStatus = ({ status }: { readonly status: string }) => renderState(I
 export const DeliveryStatus = ({ status }: { readonly status: string }) => renderState(ROUTE_DELIVERY_STATES, status)
 
 interface EmailStatusProps {
-  readonly email: Pick<InboundEmailSummary, 'authentication' | 'from_address' | 'status'>
+  readonly email: Pick<InboundEmailSummary, 'authentication' | 'from_address' | 'spam' | 'status'>
 }
 
-/** Only what differs from mail that is as it should be: a sender that failed a check, else what became of it. */
-export function EmailStatus({ email: { authentication, from_address: from, status } }: EmailStatusProps) {
+/** Only what differs from mail that is as it should be: spam, else a sender that failed a check, else what became of it. */
+export function EmailStatus({ email: { authentication, from_address: from, spam, status } }: EmailStatusProps) {
+  if (spam && spam.verdict !== 'ham') return renderState(SPAM_STATES, spam.verdict)
   const { tone, sentence } = toProof({ authentication, from })
   if (status === 'failed' || (tone !== 'bad' && tone !== 'warning')) return <InboundStatus status={status} />
   return (

@@ -1,13 +1,13 @@
 /** @module What can be done with a saved template besides changing it. */
 import { Code, Text } from '@mantine/core'
 import { useState } from 'react'
-import type { Domain, RenderTemplateTextResult, Template } from '#client/api.ts'
-import { api, read } from '../../api/client.ts'
-import { usePage } from '../../api/data.ts'
+import type { RenderTemplateTextResult, Template } from '#client/api.ts'
+import { api } from '../../api/client.ts'
 import { useSession } from '../../api/session.tsx'
 import { ConfirmDialog, DeleteButton, DialogButton } from '../../parts/dialog.tsx'
 import { ButtonLink, TextLink } from '../../parts/links.tsx'
 import { ActionLink } from '../../parts/list.tsx'
+import { CheckEmail, isVerified, toEmail, useSenders } from './check-email.tsx'
 import type { Rendering } from './use-rendered.ts'
 
 interface TemplateToolsProps {
@@ -20,6 +20,14 @@ interface TemplateToolsProps {
 export function TemplateTools({ template, rendering, isFinished }: TemplateToolsProps) {
   return (
     <>
+      <DialogButton
+        label="Check before sending"
+        needs="developer"
+        reason={findTestObstacle(rendering)}
+        variant="default"
+      >
+        {(close) => rendering.result && <CheckEmail rendered={rendering.result} onClose={close} />}
+      </DialogButton>
       <DialogButton label="Send a test email" needs="developer" reason={findTestObstacle(rendering)} variant="default">
         {(close) => rendering.result && <TestEmail rendered={rendering.result} onClose={close} />}
       </DialogButton>
@@ -56,31 +64,21 @@ function findTestObstacle({ result, isCurrent }: Rendering): string | undefined 
 }
 
 function TestEmail({ rendered, onClose }: { readonly rendered: RenderTemplateTextResult; onClose(): void }) {
-  const domains = usePage(read.domains.list({ page: 1 }))
+  const { query: domains, sorted, field } = useSenders()
   const { user } = useSession()
   const [sentId, setSentId] = useState<string>()
   const [last, setLast] = useState<{ readonly domain?: string }>({})
-  const sorted = domains.data?.data.toSorted((a, b) => Number(isVerified(b)) - Number(isVerified(a))) ?? []
-  const { subject, html_body, text_body } = rendered
   return (
     <ConfirmDialog
       title="Test email"
       confirm={sentId === undefined ? 'Send' : 'Send another'}
       error={domains.error}
       isIncomplete={sorted.length === 0}
-      fields={[{ name: 'domain', label: 'From', kind: 'choice', options: sorted.map((one) => toOption(one.domain)) }]}
+      fields={[field]}
       initial={last}
       run={({ domain }: { readonly domain: string }) => {
         setLast({ domain })
-        return api.emails.send({
-          from: `Test <test@${domain}>`,
-          to: user.email,
-          subject: subject ?? '',
-          tags: ['test-email'],
-          tracking: false,
-          ...(html_body !== null && { html_body }),
-          ...(text_body !== null && { text_body }),
-        })
+        return api.emails.send({ ...toEmail(rendered, domain, user.email), tags: ['test-email'], tracking: false })
       }}
       staysOpen
       onDone={({ data }) => setSentId(data.id)}
@@ -119,7 +117,3 @@ function TestEmail({ rendered, onClose }: { readonly rendered: RenderTemplateTex
     </ConfirmDialog>
   )
 }
-
-const toOption = (domain: string) => ({ value: domain, label: `test@${domain}` })
-
-const isVerified = ({ status }: Domain): boolean => status === 'verified'

@@ -40,7 +40,7 @@ const EmailCheck = Type.Object({
       advice: S.Text('What to do.'),
       where: Type.Optional(S.Text('The link, picture or file.')),
     }),
-    { description: 'At most five of a kind.' },
+    { description: 'The gravest first; at most five of a kind.' },
   ),
   authentication: S.Part('As receivers will see it.', {
     from_domain: S.Text('Domain of From.'),
@@ -129,7 +129,7 @@ async function judgeDraft(app: App, actor: Actor, draft: Draft, sendable: Return
   return {
     verdict: VERDICTS[gravest],
     score: rspamd?.score ?? null,
-    findings,
+    findings: SEVERITIES.flatMap((severity) => findings.filter((finding) => finding.severity === severity)),
     authentication: {
       ...{ from_domain: draft.fromDomain, dkim_domain: domain.domain, spf_domain: domain.returnPathDomain },
       ...{ is_verified: isVerified, has_dmarc_record: flags?.dmarc === 1 },
