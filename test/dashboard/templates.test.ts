@@ -279,7 +279,7 @@ describeInBrowser('the screens of templates', (open) => {
     await dialog.getByText('example.com is not verified').waitFor()
     await dialog.getByText('Signed by example.com').waitFor()
     await dialog.getByText('Rspamd scores it 7 of 15', { exact: true }).click()
-    await dialog.getByText('Anchor points to an IP address').waitFor()
+    await dialog.getByText('1 · Anchor points to an IP address').waitFor()
     for (const screen of SCREENS) {
       await showOn(page, screen)
       expect([screen.name, await overflowPx(page)]).toEqual([screen.name, 0])

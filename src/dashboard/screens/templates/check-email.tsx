@@ -7,7 +7,6 @@ import { usePage } from '../../api/data.ts'
 import { useSession } from '../../api/session.tsx'
 import { ConfirmDialog } from '../../parts/dialog.tsx'
 import { StateLabel } from '../../parts/status.tsx'
-import { DataTable } from '../../parts/table.tsx'
 import type { State } from '../../parts/tone.ts'
 
 /** The domains to send from as choices, verified ones first. */
@@ -98,15 +97,11 @@ function Found({ found: { verdict, findings, authentication, rspamd } }: { reado
           <summary>
             Rspamd scores it {rspamd.score} of {rspamd.required}
           </summary>
-          <DataTable
-            label="Rules of rspamd"
-            columns={[
-              { header: 'Rule', isWrapped: true, cell: ({ name, description }) => description ?? name },
-              { header: 'Score', width: '5rem', phone: 'aside', cell: ({ score }) => score },
-            ]}
-            rows={rspamd.symbols}
-            toKey={({ name }) => name}
-          />
+          {rspamd.symbols.map(({ name, score, description }) => (
+            <Text key={name} size="sm">
+              {score} · {description ?? name}
+            </Text>
+          ))}
         </details>
       )}
     </Stack>

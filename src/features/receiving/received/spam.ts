@@ -56,8 +56,7 @@ export const SpamVerdictOrNull = Nullable(SpamVerdict, {
 
 /** By action. Greylisting is for sessions, which have ended. */
 const VERDICTS: Readonly<Record<string, SpamVerdict['verdict']>> = {
-  ...{ reject: 'spam', discard: 'spam', quarantine: 'spam' },
-  ...{ 'add header': 'suspect', 'rewrite subject': 'suspect' },
+  ...{ reject: 'spam', discard: 'spam', quarantine: 'spam', 'add header': 'suspect', 'rewrite subject': 'suspect' },
 }
 
 /** `mailFrom` is `''` for the null reverse-path; `sourceIp` is omitted for mail that has not come from anywhere. */

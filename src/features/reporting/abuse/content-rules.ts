@@ -129,7 +129,7 @@ export function describeLink(link: Link) {
   if (!target) return undefined
   const { host, domain, text, url } = target
   const facts = { isIp: isIpHost(host), isShortener: SHORTENERS.has(domain), isInsecure: url.protocol === 'http:' }
-  return { host, domain, ...facts, otherShown: findOtherShownHost(text, domain) }
+  return { host, ...facts, otherShown: findOtherShownHost(text, domain) }
 }
 
 /** Lower case, without accents and invisible characters, with single spaces. */
