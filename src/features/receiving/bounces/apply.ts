@@ -39,6 +39,8 @@ export interface MatchedRecipient {
   /** When transmission to the receiver began, if it has. */
   readonly startedAt: Millis | null
   readonly sandbox: number
+  /** Whether the email is a forwarded message, with a Message-ID of its own. */
+  readonly isWhole: number
 }
 
 export type BounceMatch =
@@ -54,7 +56,7 @@ interface EmailRow {
 }
 
 const SELECT_RECIPIENT = `SELECT recipients.id AS recipientId, email_id AS emailId, account_id AS accountId, address, recipients.status,
-  delivery_started_at AS startedAt, sandbox
+  delivery_started_at AS startedAt, sandbox, extra ->> '$.whole' IS NOT NULL AS isWhole
   FROM recipients JOIN emails ON emails.id = email_id`
 
 const sql = prepareStatements((db) => ({
@@ -74,7 +76,7 @@ function matchDeliveryReport({ db, keys }: Pick<App, 'db' | 'keys'>, report: Dsn
     const recipient = sql(db).recipient.get(provenId)
     if (!recipient) return unmatched('The recipient that the return path names no longer exists.')
     if (isForeign(recipient.accountId)) return unmatched('The report is about an email of another account.')
-    if (email && email.id !== recipient.emailId)
+    if (email && email.id !== recipient.emailId && recipient.isWhole === 0)
       return ignored('The return path belongs to one email, but the returned message is another email.')
     if (returnedId !== undefined && returnedId !== provenId)
       return ignored('The report came to the return path of one recipient, but returns the message of another.')

@@ -73,6 +73,8 @@ export const inboundEmails = sqliteTable(
     authentication: text('authentication'),
     /** JSON of `SpamVerdict`; null: not judged. */
     spam: text('spam'),
+    /** JSON of a `ForwardState`: what became of it at the addresses of its route; null: nothing was to be forwarded. */
+    forward: text('forward'),
     errorMessage: text('error_message'),
     /** Position of its `email.inbound` event in the account's feed. */
     eventSeq: integer('event_seq'),

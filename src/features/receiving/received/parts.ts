@@ -172,15 +172,14 @@ function* generateRaw(
   chunks: Iterable<Uint8Array>,
   hostname: string,
 ): Generator<Uint8Array, void, void> {
-  yield Buffer.from(formatTraceFields(message, hostname))
+  yield Buffer.from(`Return-Path: <${toSingleLine(message.mailFrom)}>\r\n${formatTraceFields(message, hostname)}`)
   yield* removeForgedResults(chunks, hostname)
 }
 
 /** RFC 5321 §4.4, RFC 8601 §4: newest first. */
-function formatTraceFields(message: RawMessage, hostname: string): string {
-  const { mailFrom, authentication, spam } = message
+export function formatTraceFields(message: RawMessage, hostname: string): string {
+  const { authentication, spam } = message
   return [
-    `Return-Path: <${toSingleLine(mailFrom)}>`,
     ...(authentication === null
       ? []
       : [`Authentication-Results: ${formatAuthenticationResults(authentication, hostname)}`]),

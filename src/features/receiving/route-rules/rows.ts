@@ -4,12 +4,13 @@
  */
 
 import type { Database } from 'bun:sqlite'
+import { findSendingDomain } from '#features/setup/domains/sending.ts'
 import { codesOf } from '#platform/db/codes.ts'
 import type { Tx } from '#platform/db/commit.ts'
-import { prepareStatements } from '#platform/db/open.ts'
+import { insertSql, prepareStatements, setSql } from '#platform/db/open.ts'
 import type { UuidBytes } from '#platform/ids.ts'
 import type { Millis } from '#platform/time/clock.ts'
-import { listLocalPartKeys } from '#protocols/address/parse.ts'
+import { listLocalPartKeys, type Mailbox, normaliseAddress } from '#protocols/address/parse.ts'
 import type { inboundRoutes } from './tables.ts'
 
 /** How a pattern is compared. The position is the stored code, and the earlier wins: append only. */
@@ -24,7 +25,10 @@ export const matchTypeName = CODES.nameOf
 type StoredRoute = Readonly<typeof inboundRoutes.$inferSelect>
 
 export interface RouteRule
-  extends Pick<StoredRoute, 'id' | 'uuid' | 'accountId' | 'domainId' | 'pattern' | 'priority' | 'webhookUrl'> {
+  extends Pick<
+    StoredRoute,
+    'id' | 'uuid' | 'accountId' | 'domainId' | 'pattern' | 'priority' | 'webhookUrl' | 'forwardTo'
+  > {
   readonly matchType: MatchType
 }
 
@@ -32,8 +36,10 @@ interface Row extends Omit<RouteRule, 'matchType'> {
   readonly matchType: number
 }
 
-const ACTIVE = `SELECT id, uuid, account_id AS accountId, domain_id AS domainId, pattern, match_type AS matchType, priority, webhook_url AS webhookUrl
+const ACTIVE = `SELECT id, uuid, account_id AS accountId, domain_id AS domainId, pattern, match_type AS matchType, priority, webhook_url AS webhookUrl, forward_to AS forwardTo
   FROM inbound_routes WHERE domain_id = ?1 AND is_active = 1`
+
+const COLUMNS = 'domainId pattern givenPattern matchType priority webhookUrl forwardTo isActive updatedAt'
 
 const sql = prepareStatements((db) => ({
   // A domain may have many routes: an index finds the few candidates.
@@ -42,13 +48,12 @@ const sql = prepareStatements((db) => ({
      UNION ALL ${ACTIVE} AND match_type = ${matchTypeCode('prefix')} AND pattern IN (SELECT value FROM json_each(?4))
      UNION ALL ${ACTIVE} AND match_type = ${matchTypeCode('catch_all')}`,
   ),
-  insert: db.prepare<{ id: number }, [UuidBytes, number, ...(string | number | null)[]]>(
-    `INSERT INTO inbound_routes (uuid, account_id, domain_id, pattern, given_pattern, match_type, priority, webhook_url,
-     is_active, created_at, updated_at) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) RETURNING id`,
+  insert: db.prepare<{ id: number }, [Record<string, string | number | null | Uint8Array>]>(
+    `${insertSql('inbound_routes', `uuid accountId createdAt ${COLUMNS}`)} RETURNING id`,
   ),
-  update: db.prepare(
-    `UPDATE inbound_routes SET domain_id = ?, pattern = ?, given_pattern = ?, match_type = ?, priority = ?, webhook_url = ?,
-     is_active = ?, updated_at = ? WHERE id = ?`,
+  update: db.prepare<unknown, [Record<string, string | number | null | Uint8Array>]>(`UPDATE inbound_routes SET ${setSql(COLUMNS)} WHERE id = $id`),
+  user: db.prepare<{ id: number }, [number, string]>(
+    'SELECT users.id FROM members JOIN users ON users.id = user_id WHERE account_id = ? AND email = ?',
   ),
   delete: db.prepare('DELETE FROM inbound_routes WHERE id = ?'),
 }))
@@ -100,25 +105,41 @@ const compareCandidates = (a: Candidate, b: Candidate): number =>
   a.route.id - b.route.id
 
 export interface RouteFields
-  extends Pick<StoredRoute, 'domainId' | 'pattern' | 'givenPattern' | 'priority' | 'webhookUrl' | 'isActive'> {
+  extends Pick<
+    StoredRoute,
+    'domainId' | 'pattern' | 'givenPattern' | 'priority' | 'webhookUrl' | 'forwardTo' | 'isActive'
+  > {
   readonly matchType: MatchType
 }
 
-const toColumns = ({ domainId, pattern, givenPattern, matchType, priority, webhookUrl, isActive }: RouteFields) =>
-  [domainId, pattern, givenPattern, matchTypeCode(matchType), priority, webhookUrl, isActive ? 1 : 0] as const
+const toColumns = (fields: RouteFields, now: Millis) =>
+  ({
+    ...fields,
+    matchType: matchTypeCode(fields.matchType),
+    isActive: fields.isActive ? 1 : 0,
+    updatedAt: now,
+  }) as const
 
 /** Returns the row id. */
 export function insertRoute(
   tx: Tx,
-  { uuid, accountId, ...fields }: RouteFields & { readonly uuid: UuidBytes; readonly accountId: number },
+  fields: RouteFields & { readonly uuid: UuidBytes; readonly accountId: number },
   now: Millis,
 ): number {
-  const inserted = sql(tx.db).insert.get(uuid, accountId, ...toColumns(fields), now, now)
+  const inserted = sql(tx.db).insert.get({ ...toColumns(fields, now), createdAt: now })
   if (!inserted) throw new Error('the inbound route was not stored')
   return inserted.id
 }
 
 export const updateRoute = (tx: Tx, id: number, fields: RouteFields, now: Millis): void =>
-  void sql(tx.db).update.run(...toColumns(fields), now, id)
+  void sql(tx.db).update.run({ ...toColumns(fields, now), id })
+
+/**
+ * Whether mail may be forwarded to an address: one at a verified domain of the account, or of a user of its team, who
+ * proved it by the link of an invitation. Otherwise an account could flood an address that never agreed.
+ */
+export const isForwardTarget = (db: Database, accountId: number, { address, domain }: Mailbox): boolean =>
+  findSendingDomain(db, accountId, domain)?.isVerified === true ||
+  sql(db).user.get(accountId, normaliseAddress(address)) !== null
 
 export const deleteRouteRow = (tx: Tx, id: number): void => void sql(tx.db).delete.run(id)

@@ -22,6 +22,8 @@ export const inboundRoutes = sqliteTable(
     /** Lower values win. */
     priority: integer('priority').notNull(),
     webhookUrl: text('webhook_url'),
+    /** JSON array of the addresses that its mail is forwarded to; null: none. */
+    forwardTo: text('forward_to'),
     isActive: flag('is_active').notNull().default(true),
     createdAt: time('created_at').notNull(),
     updatedAt: time('updated_at').notNull(),

@@ -147,19 +147,23 @@ export async function acceptEmail(
       dropContent(app, tx, refs)
       return earlier
     }
-    const context = requireSendable(app, actor, draft)
-    const suppressions = findSuppressions(tx.db, actor, draft, context.streamId)
-    if (context.sandbox) consumeSandboxQuota(app, tx, actor.accountId, draft.recipients.length)
-    const counted = context.sandbox ? 0 : countSendable({ suppressions })
-    const quotaMonth = counted === 0 ? null : consumeQuota(tx, context.account, counted, app.clock.now())
-    const placement = { ...context, suppressions, quotaMonth, operationId: null }
-    const response = insertDraft(app, tx, actor, draft, content, placement)
+    const response = insertSendable(app, tx, actor, draft, content)
     onInserted(tx, response)
     return { response }
   }
   const accepted = await dropContentOnFailure(app, refs, () => app.commit.write(write, { owner }))
   logMismatch(app, actor, accepted)
   return accepted
+}
+
+/** Checks a draft whose content is stored, counts it and inserts it. Throws before it writes, as `acceptEmail` does. */
+export function insertSendable(app: App, tx: Tx, actor: Actor, draft: Draft, content: StoredContent): SendResponse {
+  const context = requireSendable(app, actor, draft)
+  const suppressions = findSuppressions(tx.db, actor, draft, context.streamId)
+  if (context.sandbox) consumeSandboxQuota(app, tx, actor.accountId, draft.recipients.length)
+  const counted = context.sandbox ? 0 : countSendable({ suppressions })
+  const quotaMonth = counted === 0 ? null : consumeQuota(tx, context.account, counted, app.clock.now())
+  return insertDraft(app, tx, actor, draft, content, { ...context, suppressions, quotaMonth, operationId: null })
 }
 
 /** The response to a repeated request, once the first email is on disk. */

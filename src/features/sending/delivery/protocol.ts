@@ -102,6 +102,8 @@ export interface ComposeJob {
   readonly rendered?: { readonly html: string | undefined; readonly text: string | undefined }
   readonly attachments: readonly (Omit<DraftAttachment, 'content'> & { readonly ref: number })[]
   readonly boundarySeed: string
+  /** The first attachment is the whole message, and nothing else is composed. */
+  readonly isWhole?: boolean
   /** The message is a report of this type (RFC 6522). */
   readonly reportType?: string
   /**

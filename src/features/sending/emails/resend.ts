@@ -154,6 +154,8 @@ function requireRepeatable(app: App, email: StoredEmail, { broadcastId, stream }
     )
   if (isSystemMail(email))
     throw conflict('system_mail', 'Mail from the service to its users cannot be sent again; request it where it began.')
+  if (JSON.parse(email.extra ?? '{}').whole)
+    throw conflict('email_forwarded', 'A forwarded message cannot be sent again; send a new email.')
   if (isContentDeleted(app.db, email.id))
     throw conflict(
       'content_removed',

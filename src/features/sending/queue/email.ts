@@ -83,6 +83,11 @@ export interface DraftExtra {
   readonly about?: readonly number[]
   /** The type of a report (RFC 6522), which the mail is. */
   readonly report_type?: string
+  /**
+   * The first attachment is the whole message, which is sent as it is below our signature: forwarded mail. Its return
+   * path is null if that of the message was (RFC 5321 §4.5.5).
+   */
+  readonly whole?: 'own_return_path' | 'null_return_path'
 }
 
 /** Undefined: the account's default. */

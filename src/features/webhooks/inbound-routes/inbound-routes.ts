@@ -9,6 +9,7 @@ import { auditChange, createSystemActor } from '#features/core/audit-logs/audit.
 import {
   deleteRouteRow,
   insertRoute,
+  isForwardTarget,
   matchTypeCode,
   matchTypeName,
   type RouteFields,
@@ -30,6 +31,7 @@ import { conflict, invalid } from '#platform/errors.ts'
 import { notFoundById } from '#platform/http/schemas.ts'
 import { formatUuid, newUuid, parseUuid, type UuidBytes } from '#platform/ids.ts'
 import type { Millis } from '#platform/time/clock.ts'
+import { parseMailbox } from '#protocols/address/parse.ts'
 import { parsePattern } from './pattern.ts'
 
 type WebhookState = Pick<Webhook, 'failureCount' | 'lastFailureAt' | 'lastFailureReason' | 'lastSuccessAt'>
@@ -52,12 +54,14 @@ interface Row extends Omit<InboundRoute, 'matchType' | 'isActive'> {
 
 /** Routes per account. */
 export const MAX_ROUTES = 1000
+/** Addresses that a route forwards to. */
+export const MAX_TARGETS = 5
 
 // Excludes routes of deleted domains, which accounts no longer see; `removeOrphanedRoutes` deletes their rows.
 const FROM = `FROM inbound_routes r JOIN domains ON domains.id = r.domain_id AND domains.deleted_at IS NULL
   LEFT JOIN webhooks w ON w.route_id = r.id AND w.deleted_at IS NULL AND r.webhook_url IS NOT NULL`
 const SELECT = `SELECT r.id, r.uuid, r.account_id AS accountId, r.domain_id AS domainId, domains.uuid AS domainUuid, domain, pattern,
-  given_pattern AS givenPattern, match_type AS matchType, priority, webhook_url AS webhookUrl, r.is_active AS isActive, r.created_at AS createdAt,
+  given_pattern AS givenPattern, match_type AS matchType, priority, webhook_url AS webhookUrl, forward_to AS forwardTo, r.is_active AS isActive, r.created_at AS createdAt,
   r.updated_at AS updatedAt, coalesce(failure_count, 0) AS failureCount, last_failure_at AS lastFailureAt,
   last_failure_reason AS lastFailureReason, last_success_at AS lastSuccessAt ${FROM}`
 
@@ -112,8 +116,10 @@ export const listRoutes = (db: Database, accountId: number, page: RowWindow) => 
 
 const countRoutes = (db: Database, accountId: number): number => sql(db).count.get(accountId)?.n ?? 0
 
-export interface RouteInput extends Omit<RouteFields, 'domainId' | 'givenPattern'> {
+export interface RouteInput extends Omit<RouteFields, 'domainId' | 'givenPattern' | 'forwardTo'> {
   readonly domainId: string
+  /** Absent: none. */
+  readonly forwardTo?: readonly string[] | undefined
 }
 
 /** The checked fields of a route, in stored form. */
@@ -159,7 +165,7 @@ export async function changeRoute(app: App, actor: Actor, id: string, change: Ro
   if (Object.values(change).every((value) => value === undefined))
     throw invalid(
       'body',
-      'Provide at least one of domain_id, pattern, match_type, priority, webhook_url and is_active.',
+      'Provide at least one of domain_id, pattern, match_type, priority, webhook_url, forward_to and is_active.',
     )
   checkRoute(app.db, actor, applyChange(current, change))
   if (typeof change.webhookUrl === 'string') await requireCallable(app, actor, change.webhookUrl, 'webhook_url')
@@ -208,14 +214,17 @@ const applyChange = (route: InboundRoute, change: RouteChange): RouteInput => ({
   matchType: change.matchType ?? route.matchType,
   priority: change.priority ?? route.priority,
   webhookUrl: change.webhookUrl === undefined ? route.webhookUrl : change.webhookUrl,
+  forwardTo: change.forwardTo ?? listTargets(route),
   isActive: change.isActive ?? route.isActive,
 })
 
+export const listTargets = ({ forwardTo }: Pick<RouteFields, 'forwardTo'>): string[] => JSON.parse(forwardTo ?? '[]')
+
 /** Runs all checks that need no network. */
-function checkRoute(db: Database, actor: Actor, { domainId, pattern, ...rest }: RouteInput): CheckedRoute {
+function checkRoute(db: Database, actor: Actor, { domainId, pattern, forwardTo, ...rest }: RouteInput): CheckedRoute {
   const { accountId } = actor
-  if (rest.webhookUrl !== null)
-    requireScope(actor, 'inbound:read', 'for a route with a webhook_url, to which received mail is posted')
+  if (rest.webhookUrl !== null || forwardTo?.length)
+    requireScope(actor, 'inbound:read', 'for a route with a webhook_url or forward_to, which get received mail')
   const uuid = parseUuid(domainId)
   const domain = uuid && findDomain(db, accountId, uuid)
   if (!domain)
@@ -229,7 +238,20 @@ function checkRoute(db: Database, actor: Actor, { domainId, pattern, ...rest }: 
     domain,
     pattern: parsePattern(pattern, rest.matchType, domain.domain),
     givenPattern: pattern.trim(),
+    forwardTo: forwardTo?.length ? JSON.stringify(forwardTo.map((text) => requireTarget(db, accountId, text))) : null,
   }
+}
+
+/** The address as it is stored. One that leads back here is found when a message comes back. */
+function requireTarget(db: Database, accountId: number, text: string): string {
+  const target = parseMailbox(text)
+  if (target.kind === 'invalid') throw invalid('forward_to', `forward_to: ${target.reason}`, 'invalid_address')
+  if (isForwardTarget(db, accountId, target)) return target.address
+  throw invalid(
+    'forward_to',
+    `${target.address} has not agreed to get this mail; invite it to the team first, or use an address at a verified domain of the account.`,
+    'forward_target_unknown',
+  )
 }
 
 const toRouteFields = ({ domain, ...rest }: CheckedRoute): RouteFields => ({ ...rest, domainId: domain.id })
@@ -240,13 +262,14 @@ const toRouteTarget = (
   { webhookUrl, isActive }: CheckedRoute,
 ) => ({ id, uuid, accountId, url: webhookUrl, isActive })
 
-const toAuditMetadata = ({ domain, givenPattern, matchType, priority, webhookUrl, isActive }: CheckedRoute) => ({
-  domain: domain.domain,
-  pattern: givenPattern,
-  match_type: matchType,
-  priority,
-  webhook_url: webhookUrl,
-  is_active: isActive,
+const toAuditMetadata = (route: CheckedRoute) => ({
+  domain: route.domain.domain,
+  pattern: route.givenPattern,
+  match_type: route.matchType,
+  priority: route.priority,
+  webhook_url: route.webhookUrl,
+  ...(route.forwardTo !== null && { forward_to: listTargets(route) }),
+  is_active: route.isActive,
 })
 
 function requireUnique(db: Database, { domain, pattern, matchType }: CheckedRoute, ownId: number): void {

@@ -14,7 +14,7 @@ import type { KeyRing } from '#platform/crypto/crypto.ts'
 import * as S from '#platform/http/schemas.ts'
 import { toWire } from '#platform/http/wire.ts'
 import { formatUuid } from '#platform/ids.ts'
-import type { InboundRoute, RouteChange, RouteInput } from './inbound-routes.ts'
+import { type InboundRoute, listTargets, MAX_TARGETS, type RouteChange, type RouteInput } from './inbound-routes.ts'
 import { MAX_PATTERN_LENGTH, REJECTION_REASONS } from './pattern.ts'
 
 const MAX_PRIORITY = 1_000_000
@@ -30,6 +30,7 @@ export const RouteRecord = Type.Object({
   webhook_url: S.TextOrNull('Where `email.inbound` is posted; null: mail is only stored.'),
   is_active: Type.Boolean({ description: 'Whether the route gets mail.' }),
   ...S.extraFields({
+    forward_to: Type.Array(Type.String(), { description: 'Addresses that its mail is forwarded to.' }),
     failure_count: S.Count('Consecutive failed attempts at webhook_url; the tenth deactivates the webhook.'),
     last_failure_at: S.TimeOrNull('When the last failed attempt was made.'),
     last_failure_reason: S.TextOrNull(
@@ -65,12 +66,18 @@ const WebhookUrl = S.OptionalNullable(Type.String(), {
   description:
     'https URL without credentials that resolves to a public address; it gets `email.inbound` for the mail of this route.',
 })
+const Targets = Type.Array(Type.String({ maxLength: MAX_PATTERN_LENGTH }), { maxItems: MAX_TARGETS })
+const ForwardTo = S.OptionalNullable(Targets, {
+  description:
+    'Addresses that its mail is sent on to: at verified domains of the account, or of users of the team. Null: none.',
+})
 const IsActive = Type.Boolean({ description: 'Whether the route gets mail; default: true.' })
 
 const OPTIONAL_FIELDS = {
   pattern: Type.Optional(Pattern),
   priority: Type.Optional(Priority),
   webhook_url: WebhookUrl,
+  forward_to: ForwardTo,
   is_active: Type.Optional(IsActive),
 }
 
@@ -105,6 +112,7 @@ export const toRouteInput = (body: Static<typeof NewRoute>): RouteInput => ({
   matchType: toMatchType(body.match_type),
   priority: body.priority ?? DEFAULT_PRIORITY,
   webhookUrl: body.webhook_url ?? null,
+  forwardTo: body.forward_to ?? [],
   isActive: body.is_active ?? true,
 })
 
@@ -114,11 +122,16 @@ export const toRouteChange = (body: Static<typeof RouteChangeBody>): RouteChange
   matchType: body.match_type && toMatchType(body.match_type),
   priority: body.priority,
   webhookUrl: body.webhook_url,
+  forwardTo: body.forward_to === null ? [] : body.forward_to,
   isActive: body.is_active,
 })
 
 export const toRouteWire = (route: InboundRoute, account_id: string): RouteRecord =>
-  toWire(RouteRecord, route, { account_id, domain_id: formatUuid(route.domainUuid), pattern: route.givenPattern })
+  toWire(
+    RouteRecord,
+    { ...route, forwardTo: listTargets(route) },
+    { account_id, domain_id: formatUuid(route.domainUuid), pattern: route.givenPattern },
+  )
 
 export const RouteDeliveryQuery = Type.Object({
   ...S.PAGE_FIELDS,

@@ -14,6 +14,7 @@ const routes = (...texts: readonly string[]): RouteRule[] =>
       matchType: matchType as MatchType,
       priority: Number(priority),
       webhookUrl: null,
+      forwardTo: null,
     }
   })
 

@@ -21,7 +21,7 @@ const UNUSED_URL = 'https://127.0.0.1/in'
 const listRouteRules = (domainId: number): RouteRule[] =>
   service.app.db
     .query<Omit<RouteRule, 'matchType'> & { matchType: number }, [number]>(
-      `SELECT id, uuid, account_id AS accountId, domain_id AS domainId, pattern, match_type AS matchType, priority, webhook_url AS webhookUrl
+      `SELECT id, uuid, account_id AS accountId, domain_id AS domainId, pattern, match_type AS matchType, priority, webhook_url AS webhookUrl, forward_to AS forwardTo
        FROM inbound_routes WHERE domain_id = ? AND is_active = 1`,
     )
     .all(domainId)
@@ -56,6 +56,7 @@ test('a route is created, read, listed, changed in part and deleted, each change
     priority: 5,
     webhook_url: UNUSED_URL,
     is_active: true,
+    forward_to: [],
     failure_count: 0,
     last_failure_at: null,
     last_failure_reason: null,

@@ -54,6 +54,14 @@ export interface InboundEmail extends Omit<Row, 'rcptTo' | 'toAddresses' | 'atta
   readonly spam: SpamVerdict | null
 }
 
+/** What became of a message that its route forwards. */
+export interface ForwardState {
+  /** Public id of the email, which has the state of the targets that are not refused. */
+  readonly email?: string
+  /** Why, by address. */
+  readonly refused: Readonly<Record<string, string>>
+}
+
 /** Counts an account's current inbound emails. */
 export const INBOUND_METRIC = 'inbound'
 
@@ -63,7 +71,7 @@ const buildSelect = (
   i.mail_from AS mailFrom, i.rcpt_to AS rcptTo, i.source_ip AS sourceIp, i.helo, i.tls, i.from_address AS fromAddress, i.to_addresses AS toAddresses,
   i.from_header AS fromHeader, i.to_header AS toHeader, i.cc_header AS ccHeader, i.subject, i.message_id AS messageId, i.headers_ref AS headersRef,
   i.text_ref AS textRef, i.html_ref AS htmlRef, ${attachments} AS attachments, i.raw_ref AS rawRef, i.size_bytes AS sizeBytes, i.spf_result AS spfResult,
-  i.authentication, i.spam, i.error_message AS errorMessage, i.webhook_delivered_at AS webhookDeliveredAt, i.received_at AS receivedAt, i.created_at AS createdAt,
+  i.authentication, i.spam, i.forward, i.error_message AS errorMessage, i.webhook_delivered_at AS webhookDeliveredAt, i.received_at AS receivedAt, i.created_at AS createdAt,
   i.updated_at AS updatedAt
   FROM inbound_emails i LEFT JOIN inbound_routes ON inbound_routes.id = i.route_id`
 const SELECT = buildSelect('i.attachments')

@@ -4,6 +4,7 @@
  * transaction of the delivery outcome.
  */
 
+import type { Database } from 'bun:sqlite'
 import { type Static, Type } from '@sinclair/typebox'
 import type { App } from '#features/core/app/app.ts'
 import { ContentState } from '#features/core/app/stored-content.ts'
@@ -14,6 +15,7 @@ import {
   toAttachmentWire,
 } from '#features/receiving/received/parts.ts'
 import { SPAM_VERDICTS, SpamVerdictOrNull } from '#features/receiving/received/spam.ts'
+import { statusName } from '#features/sending/queue/status.ts'
 import type { Tx } from '#platform/db/commit.ts'
 import { prepareStatements } from '#platform/db/open.ts'
 import * as S from '#platform/http/schemas.ts'
@@ -23,6 +25,7 @@ import type { Millis } from '#platform/time/clock.ts'
 import { KiB } from '#platform/units.ts'
 import { isForgedResult } from '#protocols/authentication/results-header.ts'
 import {
+  type ForwardState,
   findInbound,
   INBOUND_STATUSES,
   type InboundEmail,
@@ -96,8 +99,18 @@ export const InboundRecord = Type.Object({
   updated_at: S.Timestamp({ description: 'When it last changed.' }),
 })
 
+const Forwarded = Type.Object({
+  address: S.Text('Address that its route forwards to.'),
+  email_id: S.UuidOrNull('Email by which it is sent on; null: none, because it was refused.'),
+  status: S.Text('As that of a recipient of the email, or `refused`.'),
+  reason: S.TextOrNull('Why it was refused, or the last attempt failed.'),
+})
+
 export const InboundDetail = Type.Object({
   ...InboundRecord.properties,
+  forwarded: S.extra(
+    Type.Array(Forwarded, { description: 'Where it is sent on; without emails past their retention.' }),
+  ),
   content: S.extra(ContentState),
   text_body: S.TextOrNull(
     'Plain text as sent, never derived from the HTML. Truncated after 2 MiB; the complete text is then an attachment.',
@@ -126,6 +139,16 @@ export const toInboundWire = (email: InboundEmail, account_id: string) =>
     attachments: email.attachments.map(toInboundAttachmentWire),
     raw_size: email.sizeBytes,
   })
+
+/** What became of an email at the addresses that its route forwards to, as it is now. */
+export function toForwardedWire(db: Database, { accountId, forward }: InboundEmail): Static<typeof Forwarded>[] {
+  const { email: email_id = null, refused } = JSON.parse(forward ?? '{"refused":{}}') as ForwardState
+  const sent = sql(db).targets.all(parseUuid(email_id ?? '') ?? new Uint8Array(), accountId)
+  return [
+    ...sent.map(({ status, ...target }) => ({ ...target, email_id, status: statusName(status) })),
+    ...Object.entries(refused).map(([address, reason]) => ({ address, email_id: null, status: 'refused', reason })),
+  ]
+}
 
 /** Header fields by name, a repeated one as an array, without forged results of our own (RFC 8601 §5). */
 export function toHeadersWire(
@@ -215,6 +238,10 @@ const sql = prepareStatements((db) => ({
   // Null for a corrupt event, so that its delivery can still end.
   inboundId: db.prepare<{ id: string | null }, [number, number]>(
     "SELECT iif(json_valid(data), data ->> 'inbound_email_id', NULL) AS id FROM events WHERE account_id = ? AND seq = ?",
+  ),
+  targets: db.prepare<{ address: string; status: number; reason: string | null }, [Uint8Array, number]>(
+    `SELECT address, r.status, coalesce(last_error, iif(r.delivered_at IS NULL, smtp_response, NULL)) AS reason FROM recipients r
+     JOIN emails ON emails.id = email_id WHERE uuid = ? AND account_id = ? ORDER BY r.id`,
   ),
   delivered: db.prepare(
     `UPDATE inbound_emails SET status = CASE status WHEN ?1 THEN ?2 ELSE status END, error_message = CASE status WHEN ?5 THEN error_message END,

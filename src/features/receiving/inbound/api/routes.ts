@@ -58,6 +58,7 @@ export const inboundRoutes = (app: App) => {
         bodies.check(email.attachments.map(({ ref }) => ref))
         return dataBody({
           ...model.toInboundWire(email, actor.accountUuid),
+          forwarded: model.toForwardedWire(app.db, email),
           ...toContentState(bodies.isMissing),
           text_body: text ?? null,
           html_body: html ?? null,

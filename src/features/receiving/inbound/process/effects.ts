@@ -2,6 +2,7 @@
  * @module Applies a received message to each of its destinations: a bounce, a complaint, an unsubscribe, a mailbox
  * message, an inbound email, or operator mail. One transaction, so all effects happen once or not at all.
  */
+import type { Database } from 'bun:sqlite'
 import type { App } from '#features/core/app/app.ts'
 import { dropContent } from '#features/core/content-gc/garbage.ts'
 import { deliverToMailbox } from '#features/receiving/agent-mailboxes/deliver.ts'
@@ -15,10 +16,11 @@ import type { Destination, ParsedReport, ReceivedMail, StoredMessage } from '#fe
 import { findRoute, toRouteKey } from '#features/receiving/route-rules/rows.ts'
 import { unsubscribeByMail } from '#features/sending/unsubscribe/by-mail.ts'
 import type { Tx } from '#platform/db/commit.ts'
-import { formatUuid } from '#platform/ids.ts'
+import { formatUuid, type UuidBytes } from '#platform/ids.ts'
 import type { Millis } from '#platform/time/clock.ts'
 import { toALabels } from '#protocols/address/domain.ts'
 import { isAutoReplyOrReceipt } from '#protocols/dsn/parse.ts'
+import { forwardMessage, type PreparedForward } from './forward.ts'
 import { type NewInbound, storeInbound } from './store.ts'
 
 export interface PreparedMessage {
@@ -29,11 +31,13 @@ export interface PreparedMessage {
   readonly classification: { readonly label: string; readonly confidence: number } | undefined
   /** Why the message's aggregate report is rejected, a sentence. */
   readonly reportRefusal?: string | undefined
+  /** By row id of the route. */
+  readonly forwards?: ReadonlyMap<number, PreparedForward>
   /** Whether the message may be processed again later, when our session with the receiver has ended. */
   readonly canWait?: boolean
 }
 
-/** Rolls back: the message may wait, and its report came while our session with the receiver had not ended. */
+/** Rolls back: our session with the receiver had not ended when the report came, or the route forwards only now. */
 export class NotReadyError extends Error {}
 
 /** A mailbox that received the message and may answer it automatically in the thread of the message. */
@@ -48,7 +52,7 @@ export interface AppliedEffects {
   readonly storedIds: readonly string[]
 }
 
-type DomainDestination = Extract<Destination, { kind: 'domain' }>
+export type DomainDestination = Extract<Destination, { kind: 'domain' }>
 
 /** Local part and domain of an envelope address, the domain in A-labels. */
 export function splitAddress(address: string): { readonly localPart: string; readonly domain: string } {
@@ -57,7 +61,16 @@ export function splitAddress(address: string): { readonly localPart: string; rea
   return { localPart: address.slice(0, at), domain: toALabels(domain) ?? domain.toLowerCase() }
 }
 
-/** Applies a message to all of its destinations. Throws only `NotReadyError`, for a message that may wait. */
+/** Who gets mail for an address of a tenant's domain: a mailbox, or a route if one matches. */
+export function findReader(db: Database, { address, domainId }: DomainDestination) {
+  const { localPart, domain } = splitAddress(address)
+  const mailbox = findMailbox(db, domain, localPart)
+  // Since RCPT the domain may have changed to another account: mail for one account must never reach another.
+  if (mailbox?.domainId === domainId) return { mailbox }
+  return { route: findRoute(db, domainId, localPart) }
+}
+
+/** Applies a message to all of its destinations. Throws only `NotReadyError`. */
 export function applyEffects(
   app: App,
   tx: Tx,
@@ -180,24 +193,24 @@ function applyToDomains(
   app: App,
   tx: Tx,
   destinations: readonly DomainDestination[],
-  { received, classification }: PreparedMessage,
+  { received, classification, forwards }: PreparedMessage,
   now: Millis,
 ): AppliedEffects {
   const mailboxes = new Map<number, Mailbox>()
   const inbound = new Map<string, NewInbound>()
-  for (const { address, accountId, domainId } of destinations) {
-    const { localPart, domain } = splitAddress(address)
-    const found = findMailbox(tx.db, domain, localPart)
-    // Since RCPT the domain may have changed to another account: mail for one account must never reach another.
-    const mailbox = found?.domainId === domainId ? found : undefined
+  for (const destination of destinations) {
+    const { address, accountId, domainId } = destination
+    const { mailbox, route } = findReader(tx.db, destination)
     if (mailbox) {
       mailboxes.set(mailbox.id, mailbox)
       continue
     }
-    const route = findRoute(tx.db, domainId, localPart)
     const key = `${domainId} ${route?.id ?? ''}`
     const rcptTo = [...(inbound.get(key)?.rcptTo ?? []), address]
-    inbound.set(key, { accountId, domainId, routeId: route?.id, rcptTo })
+    const prepared = route && forwards?.get(route.id)
+    if (route?.forwardTo && !prepared) throw new NotReadyError('the route has begun to forward')
+    const forward = prepared && ((id: UuidBytes) => forwardMessage(app, tx, route, prepared, received, id))
+    inbound.set(key, { accountId, domainId, routeId: route?.id, rcptTo, forward })
   }
   const { message } = received
   const delivered = [...mailboxes.values()].map((mailbox) => ({

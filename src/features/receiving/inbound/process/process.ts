@@ -14,7 +14,6 @@ import { dropContent } from '#features/core/content-gc/garbage.ts'
 import { isBehindFence, readFence } from '#features/core/fence/restored.ts'
 import { autoRespond } from '#features/receiving/agent-mailboxes/auto-responder.ts'
 import { classifyMessage } from '#features/receiving/agent-mailboxes/classify.ts'
-import { findMailbox } from '#features/receiving/agent-mailboxes/mailboxes.ts'
 import { findReportRefusal } from '#features/receiving/domain-reports/store.ts'
 import type { Destination, Envelope, ReceivedMail, Rejection } from '#features/receiving/received/message.ts'
 import { judgeReceived } from '#features/receiving/received/spam.ts'
@@ -27,7 +26,8 @@ import type { Timer } from '#platform/time/clock.ts'
 import { KiB, MiB, minutes, seconds } from '#platform/units.ts'
 import type { ParsedMessage } from '#protocols/mime/parsed.ts'
 import { readPrefix } from '#protocols/mime/source.ts'
-import { type AppliedEffects, applyEffects, NotReadyError, type PreparedMessage, splitAddress } from './effects.ts'
+import { type AppliedEffects, applyEffects, findReader, NotReadyError, type PreparedMessage } from './effects.ts'
+import { type PreparedForward, prepareForward } from './forward.ts'
 import { createGivenUpResult } from './parse-protocol.ts'
 import { type ParseResult, type Parser, ParserUnavailableError, releaseAttachments } from './parser.ts'
 import * as queue from './queue.ts'
@@ -430,13 +430,16 @@ export class InboundProcessor {
       report: result.report,
       spam: isJudged ? await judgeReceived(app, envelope, rcptTo) : null,
     }
-    const isForMailbox = destinations.some(
-      (to) =>
-        to.kind === 'domain' &&
-        findMailbox(app.db, splitAddress(to.address).domain, splitAddress(to.address).localPart),
-    )
+    const forwards = new Map<number, PreparedForward>()
+    let isForMailbox = false
+    for (const to of destinations.filter((to) => to.kind === 'domain')) {
+      const { mailbox, route } = findReader(app.db, to)
+      if (mailbox) isForMailbox = true
+      if (route?.forwardTo && !forwards.has(route.id))
+        forwards.set(route.id, await prepareForward(app, route, to.address, received))
+    }
     const classification = result.message && isForMailbox ? await classifyMessage(app, message) : undefined
-    return { received, report, reportRefusal, reportProblem: result.reportProblem, classification, canWait }
+    return { received, report, reportRefusal, reportProblem: result.reportProblem, classification, forwards, canWait }
   }
 
   /** The readable header of an unparseable message. Throws only for transient storage failures. */

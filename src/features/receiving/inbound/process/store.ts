@@ -18,6 +18,7 @@ import type { AttachmentFile, ParsedMessage } from '#protocols/mime/parsed.ts'
 import {
   countInbound,
   eraseInbound,
+  type ForwardState,
   type InboundEmail,
   type InboundStatus,
   inboundStatusCode,
@@ -116,6 +117,8 @@ export interface NewInbound {
   /** Row of the route; undefined: none matched. */
   readonly routeId: number | undefined
   readonly rcptTo: readonly string[]
+  /** Forwards the message, in the same transaction. @param id public id of the inbound email */
+  readonly forward?: ((id: UuidBytes) => ForwardState) | undefined
 }
 
 /**
@@ -135,7 +138,7 @@ const sql = prepareStatements((db) => ({
   insert: db.prepare<unknown, [Omit<typeof inboundEmails.$inferSelect, 'id' | 'webhookDeliveredAt'>]>(
     insertSql(
       'inbound_emails',
-      `${PARSED} uuid accountId domainId domainUuid domain routeId status mailFrom rcptTo sourceIp helo tls rawRef sizeBytes errorMessage eventSeq receivedAt createdAt updatedAt`,
+      `${PARSED} uuid accountId domainId domainUuid domain routeId status mailFrom rcptTo sourceIp helo tls rawRef sizeBytes forward errorMessage eventSeq receivedAt createdAt updatedAt`,
     ),
   ),
   // An email that matched a route has an event.
@@ -204,6 +207,7 @@ export function storeInbound(app: App, tx: Tx, target: NewInbound, received: Rec
     routeId: target.routeId ?? null,
     status: inboundStatusCode(status),
     rcptTo: JSON.stringify(target.rcptTo),
+    forward: target.forward ? JSON.stringify(target.forward(uuid)) : null,
     errorMessage: problem ?? null,
     eventSeq: seq,
     createdAt: now,

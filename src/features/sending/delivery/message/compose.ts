@@ -10,6 +10,7 @@ import { type Attachment, findContentIds, isUnencoded } from '#protocols/mime/at
 import { composeMessage } from '#protocols/mime/compose.ts'
 import { type EncodedPart, encodeBase64, encodeLines, encodeText } from '#protocols/mime/encode.ts'
 import { convertHtml } from '#protocols/mime/html-text.ts'
+import { asBuffer } from '#protocols/mime/source.ts'
 import type { DeliverJob, TrackingSettings } from '../protocol.ts'
 
 /** The parts of a job from which its message is composed. */
@@ -22,6 +23,8 @@ export interface SharedBody {
   text?: EncodedPart | undefined
   html?: EncodedPart
   attachments?: readonly Attachment[]
+  /** A message that is not composed. */
+  whole?: UnsignedMessage
   /** Set when no part of the body is specific to a recipient. */
   bodyHash?: string
 }
@@ -41,6 +44,8 @@ export function* composeUnsigned(
   tracking: TrackingSettings,
 ): Generator<void, UnsignedMessage> {
   const { compose } = job
+  if (compose.isWhole) shared.whole ??= yield* splitWhole(content.chunks(compose.attachments[0]?.ref ?? 0))
+  if (shared.whole) return shared.whole
   shared.text ??= yield* encodeTextPart(job, content)
   shared.attachments ??= yield* encodeAttachments(job, content)
   const { text } = shared
@@ -62,6 +67,22 @@ export function* composeUnsigned(
     ...(text && { text }),
   })
   return { header, body, isAllShared: html === shared.html }
+}
+
+const END_OF_HEADER = '\r\n\r\n'
+
+/** The header and body of a stored message; the body is in memory once, as it was read. */
+function* splitWhole(chunks: Iterable<Uint8Array>): Generator<void, UnsignedMessage> {
+  let header = Buffer.alloc(0)
+  const body: Buffer[] = []
+  for (const chunk of chunks) {
+    if (body.length > 0) body.push(asBuffer(chunk))
+    else header = Buffer.concat([header, chunk])
+    const end = body.length > 0 ? -1 : header.indexOf(END_OF_HEADER)
+    if (end !== -1) body.push(header.subarray(end + END_OF_HEADER.length))
+    yield
+  }
+  return { header: header.subarray(0, header.length - (body[0]?.length ?? 0)), body, isAllShared: true }
 }
 
 /** The provided text, or one converted from the HTML. Readers see its URLs, so they are not tracked. */

@@ -72,7 +72,10 @@ export class JobBuilder {
         emailId,
         accountId: email.accountId,
         route,
-        mailFrom: `${encodeVerp({ recipientId, tag: computeVerpTag(email.uuid) }, masterKeys.subkey('verp'))}@${domain.returnPathDomain}`,
+        mailFrom:
+          extra.whole === 'null_return_path'
+            ? ''
+            : `${encodeVerp({ recipientId, tag: computeVerpTag(email.uuid) }, masterKeys.subkey('verp'))}@${domain.returnPathDomain}`,
         rcptTo,
         // SMTPUTF8 (RFC 6531) is needed for non-ASCII addresses in the envelope and in the header.
         smtpUtf8: [rcptTo, email.from, ...mailboxes].some(hasUtf8Address),
@@ -213,6 +216,7 @@ export function createComposeJob(
     boundarySeed: formatUuid(email.uuid),
     ...(extra.reply_to !== undefined && { replyTo: extra.reply_to }),
     ...(extra.report_type && { reportType: extra.report_type }),
+    ...(extra.whole && { isWhole: true }),
     ...(email.tracked !== 0 && { tracking: buildTracking(app, email) }),
   }
 }

@@ -57,7 +57,7 @@ export const createSourceReader =
     const show = async (isWithContent: boolean): Promise<EmailSource> => {
       if (isWithContent) app.workBudget.charge(email.accountId, email.sizeBytes / BYTES_PER_WORK_UNIT)
       const rendered = isWithContent && email.broadcastId !== null ? await renderBroadcast(render, emailId) : {}
-      const bodies = isWithContent ? rendered : { htmlRef: null, textRef: null }
+      const bodies = isWithContent ? rendered : { htmlRef: null, textRef: null, isWhole: false }
       const job = { recipientId: recipient.id, compose: { ...compose, ...bodies } }
       const shared: SharedBody = { attachments: isWithContent ? describeAttachments(email) : [] }
       const { header, body } = await app.fairScheduler.runSteps(

@@ -1,0 +1,150 @@
+/**
+ * @module Forwards a received message to the addresses of its route, as one email of the account: the message as it
+ * came, below trace fields of this host, so that signatures of its author stay valid. The email is inserted in the
+ * transaction of the message's effects, so the message is forwarded once. Bounces come to its return path. No ARC seal.
+ */
+import { findAccountUuid } from '#features/core/accounts/accounts.ts'
+import type { App } from '#features/core/app/app.ts'
+import { createSystemActor } from '#features/core/audit-logs/audit.ts'
+import { dropContent } from '#features/core/content-gc/garbage.ts'
+import type { ReceivedMail } from '#features/receiving/received/message.ts'
+import { formatTraceFields, truncateHeader } from '#features/receiving/received/parts.ts'
+import { isForwardTarget, type RouteRule } from '#features/receiving/route-rules/rows.ts'
+import { insertSendable } from '#features/sending/accept/accept.ts'
+import type { Tx } from '#platform/db/commit.ts'
+import { AppError } from '#platform/errors.ts'
+import { formatUuid, type UuidBytes } from '#platform/ids.ts'
+import { yieldToEventLoop } from '#platform/time/clock.ts'
+import { KiB } from '#platform/units.ts'
+import { formatMailbox, parseMailbox, parseMailboxList } from '#protocols/address/parse.ts'
+import { removeForgedResults } from '#protocols/authentication/results-filter.ts'
+import { encodeMailboxes, foldField } from '#protocols/mime/fields.ts'
+import { asBuffer } from '#protocols/mime/source.ts'
+import type { ForwardState } from '../api/inbound-emails.ts'
+
+/** Names the route in each message that it forwards, so that the route recognises what comes back. */
+const TRACE_FIELD = 'X-Tassis-Forwarded'
+/** Routes, of this service or others, that forward a message one after the other. Each may have five targets. */
+const MAX_FORWARDS = 3
+/** Servers that a message may have passed (RFC 5321 §6.3); as Postfix counts. */
+const MAX_HOPS = 50
+const YIELD_BYTES = 64 * KiB
+const FROM = /^from(?=[ \t]*:)/i
+
+/** What is to be sent for a route, or why nothing is, as a sentence. */
+export type PreparedForward =
+  | { readonly refusal: string }
+  | { readonly ref: number; readonly sizeBytes: number; readonly from: string; readonly fromDomain: string }
+
+/** Stores the message that a route forwards, unless it may not be forwarded. @param address that received it */
+export async function prepareForward(
+  app: App,
+  route: RouteRule,
+  address: string,
+  received: ReceivedMail,
+): Promise<PreparedForward> {
+  const { from: list, fromAddresses } = received.message
+  const parsed = parseMailboxList(list ?? '')
+  const author = parsed.kind === 'ok' ? parsed.mailboxes[0] : parseMailbox(fromAddresses[0] ?? '')
+  const own = parseMailbox(address)
+  const refusal = findRefusal(route, received)
+  if (refusal !== undefined) return { refusal }
+  if (!author || !('address' in author) || own.kind === 'invalid') return { refusal: 'It has no valid From address.' }
+  const isRewritten = mustRewriteFrom(received)
+  const name = `${author.name ?? author.address} via ${own.domain}`
+  const from = formatMailbox(isRewritten ? { name, address: own.address } : author)
+  const whole = await buildMessage(app, route, received, isRewritten ? from : undefined)
+  const [ref = 0] = await app.content.put([whole], app.clock.now(), { mayUseReserve: true })
+  return { ref, sizeBytes: whole.length, from, fromDomain: own.domain }
+}
+
+/** Why a message may not be forwarded, as a sentence. A verdict that it is spam belongs here, too. */
+function findRefusal({ uuid }: RouteRule, { message, problem, authentication }: ReceivedMail): string | undefined {
+  const valuesOf = (name: string): string[] =>
+    message.headers.flatMap(([field, value]) => (field.toLowerCase() === name ? [value.trim()] : []))
+  const traces = valuesOf(TRACE_FIELD.toLowerCase())
+  const { result, policy } = authentication.details.dmarc
+  if (problem !== undefined) return 'It could not be parsed.'
+  if (traces.includes(formatUuid(uuid))) return 'The route forwarded it before: its addresses lead back here.'
+  if (traces.length >= MAX_FORWARDS) return `It was forwarded ${traces.length} times before.`
+  if (valuesOf('received').length >= MAX_HOPS) return `It has passed ${MAX_HOPS} servers, so it is in a loop.`
+  // The target would reject it, and that would count against us.
+  if (result === 'fail' && policy?.toLowerCase() === 'reject')
+    return 'It is probably forged: it fails DMARC, and the domain in From wants such mail rejected.'
+  return undefined
+}
+
+/**
+ * Whether the message passes DMARC here by SPF alone, so that it would fail at the target and not be accepted there. Our
+ * domain never vouches for a message that fails here: its From stays, and the target decides.
+ */
+const mustRewriteFrom = ({ authentication: { dmarc, details } }: ReceivedMail): boolean =>
+  dmarc === 'pass' &&
+  ['quarantine', 'reject'].includes(details.dmarc.policy?.toLowerCase() ?? '') &&
+  !details.dkim.some(({ result, aligned }) => result === 'pass' && aligned)
+
+/** Reads the message into one buffer, piece by piece. @param from replaces From, which becomes Reply-To, as in lists */
+async function buildMessage(app: App, { uuid }: RouteRule, received: ReceivedMail, from: string | undefined) {
+  const { envelope, authentication, message } = received
+  const { hostname } = app.config
+  const trace = `${TRACE_FIELD}: ${formatUuid(uuid)}\r\n${formatTraceFields({ ...envelope, authentication }, hostname)}`
+  const prefix = Buffer.from(
+    from === undefined ? trace : `${trace}${foldField(`From: ${encodeMailboxes([from])}`)}\r\n`,
+  )
+  const whole = Buffer.alloc(prefix.length + envelope.sizeBytes + 'Reply-To'.length)
+  let [end, yieldAt, isInHeader] = [prefix.copy(whole), YIELD_BYTES, true]
+  // Fields come one by one, then the empty line with what follows.
+  for (const piece of removeForgedResults(app.rawMail.chunks(envelope.rawRef), hostname)) {
+    isInHeader &&= piece[0] !== 0x0d
+    const isReplaced = from !== undefined && isInHeader && FROM.test(asBuffer(piece).toString('latin1', 0, 100))
+    if (isReplaced && message.replyTo !== null) continue
+    if (isReplaced) end += whole.write('Reply-To', end)
+    end += asBuffer(piece).copy(whole, end, isReplaced ? 'From'.length : 0)
+    if (end < yieldAt) continue
+    yieldAt = end + YIELD_BYTES
+    await yieldToEventLoop()
+  }
+  return whole.subarray(0, end)
+}
+
+const NO_CONTENT = { html: undefined, text: undefined, attachments: [], scheduledAt: undefined }
+const NO_OPTIONS = { ...NO_CONTENT, tracking: undefined, idempotency: undefined }
+const OF_STREAM = { ...NO_OPTIONS, stream: 'transactional', transactional: true }
+
+/** Inserts the email; its content is dropped when no target may get it. Called in the transaction of the inbound email. */
+export function forwardMessage(
+  app: App,
+  tx: Tx,
+  { accountId, forwardTo }: RouteRule,
+  forward: PreparedForward,
+  { envelope, message }: ReceivedMail,
+  inboundId: UuidBytes,
+): ForwardState {
+  const refused: Record<string, string> = {}
+  const recipients = (JSON.parse(forwardTo ?? '[]') as string[]).flatMap((text) => {
+    const target = parseMailbox(text)
+    if ('refusal' in forward) refused[text] = forward.refusal
+    else if (target.kind === 'ok' && isForwardTarget(tx.db, accountId, target))
+      return [{ kind: 'to', address: target.address, domain: target.domain, mailbox: undefined } as const]
+    else refused[text] = 'It is neither at a verified domain of the account nor that of a user of the team.'
+    return []
+  })
+  if ('refusal' in forward) return { refused }
+  const { ref, sizeBytes, ...sender } = forward
+  const attachments = [{ filename: 'message.eml', content_type: 'message/rfc822', size: sizeBytes, ref }]
+  const whole = envelope.mailFrom === '' ? 'null_return_path' : 'own_return_path'
+  const subject = truncateHeader(message.subject)
+  const metadata = { inbound_email_id: formatUuid(inboundId) }
+  const draft = { ...OF_STREAM, ...sender, recipients, subject, extra: { whole, metadata } as const }
+  const actor = createSystemActor({ accountId, accountUuid: findAccountUuid(tx.db, accountId) ?? inboundId })
+  try {
+    const content = { htmlRef: null, textRef: null, attachments, sizeBytes }
+    if (recipients.length > 0) return { refused, email: insertSendable(app, tx, actor, draft, content).id }
+  } catch (error) {
+    // For example: account paused, quota exhausted, domain lapsed.
+    if (!(error instanceof AppError)) throw error
+    for (const { address } of recipients) refused[address] = error.message
+  }
+  dropContent(app, tx, { content: [ref] })
+  return { refused }
+}
