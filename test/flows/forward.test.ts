@@ -165,6 +165,7 @@ suite('a route that forwards', () => {
     return { raw, header, body: raw.subarray(end + 4), mailFrom, results }
   }
 
+  // Proves: inbound-41, inbound-45
   test('sends a signed message on as it came, with our return path', async () => {
     const id = await addRoute('support', [PERSON])
     expect(at((await service.api('GET', `/v1/inbound-routes/${id}`)).body, 'data')).toMatchObject({
@@ -186,8 +187,14 @@ suite('a route that forwards', () => {
     expect(email).toMatchObject({ from_address: 'Ada <ada@author.test>', metadata: { inbound_email_id: inbound?.id } })
     const resent = await service.api('POST', `/v1/emails/${target?.email_id}/resend`, {})
     expectError(resent, 409, 'email_forwarded')
+    const source = async () => at((await service.api('GET', `/v1/emails/${target?.email_id}/source`)).body, 'data')
+    expect(String(at(await source(), 'source'))).toContain(original.toString())
+    await service.api('DELETE', `/v1/inbound/${inbound?.id}`)
+    expect(at(await source(), 'source')).toBeNull()
+    expect(JSON.stringify(await service.detail(target?.email_id))).not.toContain('message.eml')
   })
 
+  // Proves: inbound-43
   test('puts its own address into From where only SPF made DMARC pass, and none else would be accepted', async () => {
     const text = message('"Ada, Q" <ada@spf-only.test>', 'rewritten')
     await settled((await receive('support', 'ada@spf-only.test', text))[0]?.id)
@@ -205,6 +212,7 @@ suite('a route that forwards', () => {
     ])
   })
 
+  // Proves: inbound-44
   test.each([
     ['forged', 'It is probably forged', message('ada@author.test', 'forged')],
     ['passed on', 'It was forwarded 3 times', message('a@spf-only.test', 'on', 'X-Tassis-Forwarded: x\r\n'.repeat(3))],
@@ -217,6 +225,7 @@ suite('a route that forwards', () => {
     ])
   })
 
+  // Proves: inbound-41
   test('shows the bounce of a target, and sends it nothing more', async () => {
     await addRoute('late', [GONE, PERSON])
     const [inbound] = await receive('late', 'ada@author.test', sign(message('ada@author.test', 'bounced')))
@@ -234,12 +243,14 @@ suite('a route that forwards', () => {
     expect(await settled(next?.id)).toMatchObject([{ status: 'rejected' }, { status: 'sent' }])
   }, 120_000)
 
+  // Proves: inbound-41
   test('leaves the null return path of a bounce null', async () => {
     const [inbound] = await receive('support', '', sign(message('Mailer <daemon@author.test>', 'null')))
     await settled(inbound?.id)
     expect(await arrived('null')).toMatchObject({ mailFrom: '', results: { dmarc: 'pass' } })
   })
 
+  // Proves: inbound-44
   test('ends a circle of two routes where it began', async () => {
     await addRoute('one', [`two@${VERIFIED}`])
     await addRoute('two', [`one@${VERIFIED}`])
@@ -255,6 +266,7 @@ suite('a route that forwards', () => {
     expect(await listOf('two')).toHaveLength(1)
   })
 
+  // Proves: inbound-41
   test('sends a large message on unchanged', async () => {
     const line = `${'0123456789'.repeat(7)}\r\n`
     const original = sign(message('ada@author.test', 'large', '', line.repeat((35 * MiB) / line.length)))
@@ -264,16 +276,29 @@ suite('a route that forwards', () => {
     expect(results).toMatchObject({ dkim: 'pass', dmarc: 'pass' })
   }, 120_000)
 
+  // Proves: inbound-44
+  test('forwards nothing that was restored, because it may have been forwarded before', async () => {
+    const fence = { fencedAt: 1, lastIds: { inbound_receipts: 1e9 }, released: [] }
+    service.app.db.run("INSERT INTO meta (key, value) VALUES ('fence', ?)", [JSON.stringify(fence)])
+    const [inbound] = await receive('support', 'ada@author.test', sign(message('ada@author.test', 'restored')))
+    service.app.db.run("DELETE FROM meta WHERE key = 'fence'")
+    expect(await targets(inbound?.id)).toMatchObject([
+      { status: 'refused', reason: expect.stringContaining('restored') },
+    ])
+  })
+
+  // Proves: inbound-42
   test('forwards to the team and to verified domains only, and no more once a user has left', async () => {
     const body = { domain_id: domainId, pattern: 'open', match_type: 'exact' }
     const create = (forward_to: string[], key = service.key) =>
       service.api('POST', '/v1/inbound-routes', { ...body, forward_to }, { key })
     expectError(await create(['stranger@elsewhere.test']), 422, 'forward_target_unknown', 'forward_to')
-    expectError(await create(['nobody']), 422, 'invalid_address', 'forward_to')
+    expectError(await create(['nobody']), 422, 'forward_target_unknown', 'forward_to')
     expectError(await create(Array(6).fill(PERSON)), 422, 'validation_failed', 'forward_to')
     expectError(await create([PERSON], await service.newKey(['inbound:write'])), 403, 'insufficient_scope')
-    await addRoute('open', ['Person@corp.test', `boss@${VERIFIED}`])
+    const open = await addRoute('open', ['Person@corp.test', `boss@${VERIFIED}`])
     service.app.db.run('DELETE FROM members WHERE user_id = (SELECT id FROM users WHERE email = ?)', [PERSON])
+    expect((await service.api('PUT', `/v1/inbound-routes/${open}`, { priority: 1 })).status).toBe(200)
     service.app.db.run('UPDATE accounts SET paused_at = 1')
     const [inbound] = await receive('open', 'ada@author.test', sign(message('ada@author.test', 'left')))
     expect(await targets(inbound?.id)).toMatchObject([

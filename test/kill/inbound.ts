@@ -1,13 +1,16 @@
 /**
  * @module The kill test of inbound mail: kills a real service with `kill -9` while clients submit messages, at moments
  * between the final dot, the reply and the processing. Each message with a 250 must be stored exactly once with exactly
- * one event. See `scripts/kill-test --help`.
+ * one event, and forwarded once if its route forwards. See `scripts/kill-test --help`.
  */
 import type { Database } from 'bun:sqlite'
 import { toEventCode } from '#features/core/events/record.ts'
 import { inboundStatusCode } from '#features/receiving/inbound/api/inbound-emails.ts'
+import { statusName } from '#features/sending/queue/status.ts'
+import { Counts } from '#platform/queue/counts.ts'
 import { startDnsServer } from '#test/support/dns-server.ts'
 import { findFreePort } from '#test/support/free-port.ts'
+import { startScriptedSmtp } from '#test/support/scripted-smtp.ts'
 import { type InboundClients, type SubmittedMessage, startInboundClients } from './inbound-clients.ts'
 import { KillRun, waitUntil } from './run.ts'
 import { prepareAccount, SENDER_DOMAIN } from './service.ts'
@@ -26,11 +29,21 @@ const { rounds, random, violations } = run
 const MOMENTS = ['data', 'processing', 'random', 'recovery'] as const
 type Moment = (typeof MOMENTS)[number]
 
-const dns = await startDnsServer({})
+const PERSON = `person@${SENDER_DOMAIN}`
+/** How often each message came to the person, by Message-ID. */
+const copies = new Counts<string>()
+const person = await startScriptedSmtp({
+  body(_line, { messages }) {
+    copies.add(/^Message-ID: (\S+)/m.exec(messages.at(-1)?.toString('latin1') ?? '')?.[1] ?? '', 1)
+    return '250 2.0.0 Queued'
+  },
+})
+const dns = await startDnsServer({ [SENDER_DOMAIN]: { A: ['127.0.0.1'] } })
 const smtpPort = await findFreePort()
 const service = await run.createService({
   TASSIS_DNS_SERVERS: dns.address,
   TASSIS_INBOUND_ADDR: `127.0.0.1:${smtpPort}`,
+  TASSIS_SMTP_PORT: String(person.port),
   TASSIS_INBOUND_CONNECTIONS_PER_IP: '100',
   TASSIS_INBOUND_MESSAGES_PER_MINUTE: '1000000',
   TASSIS_MIN_FREE_DISK: '0',
@@ -188,6 +201,37 @@ function judge(db: Database): string[] {
   return broken
 }
 
+interface Forwarded {
+  readonly messageId: string
+  readonly emails: number
+  readonly status: number
+}
+
+/** Compares what the person got with the emails that forward it, once all of them have ended. */
+async function judgeForwards(db: Database): Promise<string> {
+  const open = 'SELECT count(*) AS n FROM recipients WHERE next_at IS NOT NULL'
+  const areEnded = () => db.query<{ n: number }, []>(open).get()?.n === 0
+  if (!(await waitUntil(areEnded, PROCESSED_WITHIN_MS, 100))) violations.push('not all forwarded mail has ended')
+  const forwarded = db
+    .query<Forwarded, []>(
+      `SELECT message_id AS messageId, count(emails.id) AS emails, min(r.status) AS status FROM inbound_emails i
+       LEFT JOIN emails ON emails.extra ->> '$.metadata.inbound_email_id' = lower(substr(hex(i.uuid), 1, 8) || '-' || substr(hex(i.uuid), 9, 4)
+         || '-' || substr(hex(i.uuid), 13, 4) || '-' || substr(hex(i.uuid), 17, 4) || '-' || substr(hex(i.uuid), 21))
+       LEFT JOIN recipients r ON r.email_id = emails.id WHERE route_id IS NOT NULL GROUP BY i.id`,
+    )
+    .all()
+  let uncertain = 0
+  for (const { messageId, emails, status } of forwarded) {
+    const n = copies.of(messageId)
+    const name = statusName(status)
+    if (name === 'uncertain') uncertain++
+    if (emails !== 1) violations.push(`${messageId} is forwarded by ${emails} emails`)
+    else if (n > 1 || (name !== 'uncertain' && (name !== 'sent' || n !== 1)))
+      violations.push(`${messageId} came to the person ${n} times; its email is ${name}`)
+  }
+  return `${forwarded.length} forwarded once, ${uncertain} of them with an unknown outcome`
+}
+
 const { key } = await prepareAccount(service.settings)
 
 async function call(method: string, path: string, body?: unknown): Promise<unknown> {
@@ -206,22 +250,27 @@ async function prepareInbound(): Promise<void> {
   const [domain] = (await call('GET', '/v1/domains')) as { id: string }[]
   if (!domain) throw new Error('there is no domain')
   await call('PATCH', `/v1/domains/${domain.id}`, { inbound_enabled: true })
-  await call('POST', '/v1/inbound-routes', { domain_id: domain.id, pattern: 'support', match_type: 'exact' })
+  const route = { domain_id: domain.id, pattern: 'support', match_type: 'exact', forward_to: [PERSON] }
+  await call('POST', '/v1/inbound-routes', route)
   const created = await call('POST', '/v1/agent-mailboxes', { local_part: 'agent', domain_id: domain.id })
   mailbox = (created as { address: string }).address
 }
 
+let forwards = ''
 await run.collect(service, async () => {
   await service.start()
   await prepareInbound()
   await run.runRounds(runRound)
+  using db = service.openBooks()
+  forwards = await judgeForwards(db)
 })
+await person[Symbol.asyncDispose]()
 if (sum.inData * 3 < sum.kills) violations.push('less than a third of the kills were inside DATA')
 if (rounds >= MOMENTS.length && sum.waiting === 0) violations.push('no kill left a message waiting to be processed')
 const all = [...submitted.values()]
 const accepted = all.filter(({ outcome: told }) => told === 'accepted')
 run.end(
   `${sum.kills} kills, ${sum.inData} while messages arrived, ${sum.waiting} left some to be processed; ${accepted.length} messages got a 250 ` +
-    `(${accepted.filter(({ sizeBytes }) => sizeBytes > 500_000).length} of them large), ${all.length - accepted.length} did not; ` +
+    `(${accepted.filter(({ sizeBytes }) => sizeBytes > 500_000).length} of them large), ${all.length - accepted.length} did not; ${forwards}; ` +
     `${violations.length === 0 ? 'each message with a 250 is stored exactly once' : 'promises were broken'}`,
 )

@@ -137,6 +137,9 @@ const Actions = ({ email, onDeleted }: ActionsProps) => (
   </>
 )
 
+const formatForwarded = ({ address, status, reason }: InboundEmail['forwarded'][number]) =>
+  toVisible(`to ${address}: ${status}${reason === null ? '' : ` (${reason})`}`)
+
 function EmailFacts({ email }: EmailProps) {
   const { data: domains = [] } = useAllDomains()
   const domain = domains.find(({ id }) => id === email.domain_id)
@@ -150,6 +153,7 @@ function EmailFacts({ email }: EmailProps) {
         ['Cc', email.cc_header && toVisible(email.cc_header)],
         ['Received', <Time key="received" iso={email.created_at} isRelative />],
         ['Envelope', `from ${toVisible(email.mail_from) || '(nobody)'} to ${email.rcpt_to.map(toVisible).join(', ')}`],
+        ['Forwarded', email.forwarded.map(formatForwarded).join('; ')],
         ['Sent by server', email.source_ip],
         [
           'Domain',
@@ -208,7 +212,7 @@ function RouteAndDeliveries({ email }: EmailProps) {
         <InlineLink to="/inbound/routes/$id" params={{ id: email.route_id }}>
           <bdi>{matched ? formatRoute(matched, name) : email.route_id}</bdi>
         </InlineLink>
-        {matched && (matched.webhook_url ? ` · posts to ${toVisible(matched.webhook_url)}` : ' · stores only')}
+        {matched && (matched.webhook_url ? ` · posts to ${toVisible(matched.webhook_url)}` : ' · stores it')}
       </Text>
       <QueryView query={query}>
         {({ data }) =>

@@ -193,6 +193,12 @@ function useRouteFields() {
         hint: 'The message is posted there, signed, over https. Leave it empty to only store the mail.',
         placeholder: 'https://example.com/inbound',
       },
+      {
+        name: 'forward_to',
+        label: 'Forward to',
+        kind: 'words',
+        hint: 'Addresses at your verified domains, or of users of the team, that each message is sent on to.',
+      },
       { name: 'priority', label: 'Priority', kind: 'number', hint: 'A whole number; the lowest is tried first.' },
     ]
   }

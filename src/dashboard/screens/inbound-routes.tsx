@@ -95,8 +95,11 @@ const toColumns = (names: ReadonlyMap<string, string>): readonly Column<InboundR
     header: 'Posts to',
     width: '38%',
     phone: 'bare',
-    cell: ({ webhook_url: url }) =>
-      url === null ? <span className="time-relative">Stores only</span> : <span title={url}>{toVisible(url)}</span>,
+    cell: ({ webhook_url: url, forward_to: addresses }) => {
+      const targets = [...(url === null ? [] : [url]), ...addresses].join(', ')
+      const look = targets ? { title: targets } : { className: 'time-relative' }
+      return <span {...look}>{toVisible(targets) || 'Stores only'}</span>
+    },
   },
   { header: 'Priority', width: '5rem', isNumeric: true, cell: ({ priority }) => priority },
   { header: 'Status', width: '9.5rem', phone: 'aside', cell: (row) => <RouteState route={row} /> },

@@ -25,10 +25,7 @@ export const matchTypeName = CODES.nameOf
 type StoredRoute = Readonly<typeof inboundRoutes.$inferSelect>
 
 export interface RouteRule
-  extends Pick<
-    StoredRoute,
-    'id' | 'uuid' | 'accountId' | 'domainId' | 'pattern' | 'priority' | 'webhookUrl' | 'forwardTo'
-  > {
+  extends Omit<StoredRoute, 'matchType' | 'givenPattern' | 'isActive' | 'createdAt' | 'updatedAt'> {
   readonly matchType: MatchType
 }
 
@@ -39,6 +36,7 @@ interface Row extends Omit<RouteRule, 'matchType'> {
 const ACTIVE = `SELECT id, uuid, account_id AS accountId, domain_id AS domainId, pattern, match_type AS matchType, priority, webhook_url AS webhookUrl, forward_to AS forwardTo
   FROM inbound_routes WHERE domain_id = ?1 AND is_active = 1`
 
+type Columns = Record<string, string | number | null | Uint8Array>
 const COLUMNS = 'domainId pattern givenPattern matchType priority webhookUrl forwardTo isActive updatedAt'
 
 const sql = prepareStatements((db) => ({
@@ -48,10 +46,10 @@ const sql = prepareStatements((db) => ({
      UNION ALL ${ACTIVE} AND match_type = ${matchTypeCode('prefix')} AND pattern IN (SELECT value FROM json_each(?4))
      UNION ALL ${ACTIVE} AND match_type = ${matchTypeCode('catch_all')}`,
   ),
-  insert: db.prepare<{ id: number }, [Record<string, string | number | null | Uint8Array>]>(
+  insert: db.prepare<{ id: number }, [Columns]>(
     `${insertSql('inbound_routes', `uuid accountId createdAt ${COLUMNS}`)} RETURNING id`,
   ),
-  update: db.prepare<unknown, [Record<string, string | number | null | Uint8Array>]>(`UPDATE inbound_routes SET ${setSql(COLUMNS)} WHERE id = $id`),
+  update: db.prepare<unknown, [Columns]>(`UPDATE inbound_routes SET ${setSql(COLUMNS)} WHERE id = $id`),
   user: db.prepare<{ id: number }, [number, string]>(
     'SELECT users.id FROM members JOIN users ON users.id = user_id WHERE account_id = ? AND email = ?',
   ),
@@ -105,20 +103,14 @@ const compareCandidates = (a: Candidate, b: Candidate): number =>
   a.route.id - b.route.id
 
 export interface RouteFields
-  extends Pick<
-    StoredRoute,
-    'domainId' | 'pattern' | 'givenPattern' | 'priority' | 'webhookUrl' | 'forwardTo' | 'isActive'
-  > {
+  extends Omit<StoredRoute, 'id' | 'uuid' | 'accountId' | 'matchType' | 'createdAt' | 'updatedAt'> {
   readonly matchType: MatchType
 }
 
-const toColumns = (fields: RouteFields, now: Millis) =>
-  ({
-    ...fields,
-    matchType: matchTypeCode(fields.matchType),
-    isActive: fields.isActive ? 1 : 0,
-    updatedAt: now,
-  }) as const
+const toColumns = (fields: RouteFields, now: Millis): Columns => {
+  const codes = { matchType: matchTypeCode(fields.matchType), isActive: fields.isActive ? 1 : 0 }
+  return { ...fields, ...codes, updatedAt: now }
+}
 
 /** Returns the row id. */
 export function insertRoute(

@@ -54,7 +54,7 @@ const sql = prepareStatements((db) => ({
     'INSERT INTO content_cursor (id, email_id) VALUES (1, ?) ON CONFLICT DO UPDATE SET email_id = excluded.email_id',
   ),
   emails: db.prepare<EmailRow, [number, number]>(
-    `SELECT id, account_id AS accountId, from_address AS "from", subject, html_ref AS htmlRef, text_ref AS textRef, quota_month IS NULL AS isOwn
+    `SELECT id, account_id AS accountId, from_address AS "from", subject, html_ref AS htmlRef, text_ref AS textRef, quota_month IS NULL OR extra ->> '$.whole' IS NOT NULL AS isOwn
      FROM emails WHERE id > ? ORDER BY id LIMIT ?`,
   ),
   passed: db.prepare<{ emails: number }, [number]>('SELECT emails FROM content_watch WHERE account_id = ?'),

@@ -37,7 +37,8 @@ import { parsePattern } from './pattern.ts'
 type WebhookState = Pick<Webhook, 'failureCount' | 'lastFailureAt' | 'lastFailureReason' | 'lastSuccessAt'>
 
 /** A route with its domain and the state of its webhook: without a URL no failures and no times. */
-export interface InboundRoute extends RouteFields, WebhookState {
+export interface InboundRoute extends Omit<RouteFields, 'forwardTo'>, WebhookState {
+  readonly forwardTo: readonly string[]
   readonly id: number
   readonly uuid: UuidBytes
   readonly accountId: number
@@ -47,7 +48,7 @@ export interface InboundRoute extends RouteFields, WebhookState {
   readonly updatedAt: Millis
 }
 
-interface Row extends Omit<InboundRoute, 'matchType' | 'isActive'> {
+interface Row extends Omit<InboundRoute, 'matchType' | 'isActive' | 'forwardTo'>, Pick<RouteFields, 'forwardTo'> {
   readonly matchType: number
   readonly isActive: number
 }
@@ -81,10 +82,13 @@ const sql = prepareStatements((db) => ({
   ),
 }))
 
+const parseTargets = ({ forwardTo }: Pick<RouteFields, 'forwardTo'>): string[] => JSON.parse(forwardTo ?? '[]')
+
 const toRoute = (row: Row): InboundRoute => ({
   ...row,
   matchType: matchTypeName(row.matchType),
   isActive: row.isActive === 1,
+  forwardTo: parseTargets(row),
 })
 
 /** The account's route; throws 404 when it has none with this id. */
@@ -118,8 +122,9 @@ const countRoutes = (db: Database, accountId: number): number => sql(db).count.g
 
 export interface RouteInput extends Omit<RouteFields, 'domainId' | 'givenPattern' | 'forwardTo'> {
   readonly domainId: string
-  /** Absent: none. */
+  /** Absent: none. Those that are stored are not checked again, so that a route whose target left can be changed. */
   readonly forwardTo?: readonly string[] | undefined
+  readonly storedTargets?: readonly string[]
 }
 
 /** The checked fields of a route, in stored form. */
@@ -214,17 +219,18 @@ const applyChange = (route: InboundRoute, change: RouteChange): RouteInput => ({
   matchType: change.matchType ?? route.matchType,
   priority: change.priority ?? route.priority,
   webhookUrl: change.webhookUrl === undefined ? route.webhookUrl : change.webhookUrl,
-  forwardTo: change.forwardTo ?? listTargets(route),
+  forwardTo: change.forwardTo ?? route.forwardTo,
+  storedTargets: route.forwardTo,
   isActive: change.isActive ?? route.isActive,
 })
 
-export const listTargets = ({ forwardTo }: Pick<RouteFields, 'forwardTo'>): string[] => JSON.parse(forwardTo ?? '[]')
-
 /** Runs all checks that need no network. */
-function checkRoute(db: Database, actor: Actor, { domainId, pattern, forwardTo, ...rest }: RouteInput): CheckedRoute {
+function checkRoute(db: Database, actor: Actor, input: RouteInput): CheckedRoute {
   const { accountId } = actor
-  if (rest.webhookUrl !== null || forwardTo?.length)
+  const { domainId, pattern, forwardTo = [], storedTargets = [], ...rest } = input
+  if (rest.webhookUrl !== null || forwardTo.length > 0)
     requireScope(actor, 'inbound:read', 'for a route with a webhook_url or forward_to, which get received mail')
+  const toTarget = (text: string) => (storedTargets.includes(text) ? text : requireTarget(db, accountId, text))
   const uuid = parseUuid(domainId)
   const domain = uuid && findDomain(db, accountId, uuid)
   if (!domain)
@@ -238,18 +244,18 @@ function checkRoute(db: Database, actor: Actor, { domainId, pattern, forwardTo, 
     domain,
     pattern: parsePattern(pattern, rest.matchType, domain.domain),
     givenPattern: pattern.trim(),
-    forwardTo: forwardTo?.length ? JSON.stringify(forwardTo.map((text) => requireTarget(db, accountId, text))) : null,
+    forwardTo: forwardTo.length > 0 ? JSON.stringify(forwardTo.map(toTarget)) : null,
   }
 }
 
 /** The address as it is stored. One that leads back here is found when a message comes back. */
 function requireTarget(db: Database, accountId: number, text: string): string {
   const target = parseMailbox(text)
-  if (target.kind === 'invalid') throw invalid('forward_to', `forward_to: ${target.reason}`, 'invalid_address')
-  if (isForwardTarget(db, accountId, target)) return target.address
+  if (target.kind === 'ok' && isForwardTarget(db, accountId, target)) return target.address
+  const problem = target.kind === 'ok' ? 'it has not agreed to get mail of this account' : target.reason
   throw invalid(
     'forward_to',
-    `${target.address} has not agreed to get this mail; invite it to the team first, or use an address at a verified domain of the account.`,
+    `${text} is no address to forward to: ${problem}. Invite it to the team first, or use one at a verified domain of the account.`,
     'forward_target_unknown',
   )
 }
@@ -268,7 +274,7 @@ const toAuditMetadata = (route: CheckedRoute) => ({
   match_type: route.matchType,
   priority: route.priority,
   webhook_url: route.webhookUrl,
-  ...(route.forwardTo !== null && { forward_to: listTargets(route) }),
+  ...(route.forwardTo !== null && { forward_to: parseTargets(route) }),
   is_active: route.isActive,
 })
 

@@ -14,7 +14,7 @@ import type { KeyRing } from '#platform/crypto/crypto.ts'
 import * as S from '#platform/http/schemas.ts'
 import { toWire } from '#platform/http/wire.ts'
 import { formatUuid } from '#platform/ids.ts'
-import { type InboundRoute, listTargets, MAX_TARGETS, type RouteChange, type RouteInput } from './inbound-routes.ts'
+import { type InboundRoute, MAX_TARGETS, type RouteChange, type RouteInput } from './inbound-routes.ts'
 import { MAX_PATTERN_LENGTH, REJECTION_REASONS } from './pattern.ts'
 
 const MAX_PRIORITY = 1_000_000
@@ -127,11 +127,7 @@ export const toRouteChange = (body: Static<typeof RouteChangeBody>): RouteChange
 })
 
 export const toRouteWire = (route: InboundRoute, account_id: string): RouteRecord =>
-  toWire(
-    RouteRecord,
-    { ...route, forwardTo: listTargets(route) },
-    { account_id, domain_id: formatUuid(route.domainUuid), pattern: route.givenPattern },
-  )
+  toWire(RouteRecord, route, { account_id, domain_id: formatUuid(route.domainUuid), pattern: route.givenPattern })
 
 export const RouteDeliveryQuery = Type.Object({
   ...S.PAGE_FIELDS,

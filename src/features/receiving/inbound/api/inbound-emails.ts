@@ -16,7 +16,14 @@ import {
   SCAN_BATCH_SIZE,
   selectOfPerson,
 } from '#features/receiving/received/person.ts'
+
+
 import type { SpamVerdict } from '#features/receiving/received/spam.ts'
+
+
+import { eraseEmailContent } from '#features/sending/queue/erase.ts'
+
+
 import { codesOf } from '#platform/db/codes.ts'
 import type { Tx } from '#platform/db/commit.ts'
 import { prepareStatements } from '#platform/db/open.ts'
@@ -158,6 +165,7 @@ const sql = prepareStatements((db) => ({
      FROM inbound_emails INDEXED BY inbound_emails_account WHERE account_id = ? AND id > ? ORDER BY id LIMIT ?`,
   ),
   after: db.prepare<Row, [number, number]>(`${SELECT} WHERE i.id > ? ORDER BY i.id LIMIT ?`),
+  sent: db.prepare<{ id: number }, [Uint8Array]>('SELECT id FROM emails WHERE uuid = ?'),
   delete: db.prepare('DELETE FROM inbound_emails WHERE id = ?'),
 }))
 
@@ -263,9 +271,15 @@ export function deleteInbound(app: App, actor: Actor, id: string): Promise<void>
   })
 }
 
-/** Deletes an inbound email and drops its content references; other inbound emails of the same message keep theirs. */
+/**
+ * Deletes an inbound email and drops its content references; other inbound emails of the same message keep theirs. The
+ * content that was forwarded is deleted too, unless it is still being sent.
+ */
 export function removeInbound(app: Pick<App, 'contentDropped'>, tx: Tx, email: InboundEmail): void {
-  const { headersRef, textRef, htmlRef, attachments, rawRef } = email
+  const { headersRef, textRef, htmlRef, attachments, rawRef, forward } = email
+  const { email: forwarded = '' } = JSON.parse(forward ?? '{}') as Partial<ForwardState>
+  const sent = sql(tx.db).sent.get(parseUuid(forwarded) ?? new Uint8Array())
+  if (sent) eraseEmailContent(app, tx, sent.id)
   sql(tx.db).delete.run(email.id)
   countInbound(tx, email.accountId, -1)
   dropContent(app, tx, {

@@ -209,7 +209,7 @@ function applyToDomains(
     const rcptTo = [...(inbound.get(key)?.rcptTo ?? []), address]
     const prepared = route && forwards?.get(route.id)
     if (route?.forwardTo && !prepared) throw new NotReadyError('the route has begun to forward')
-    const forward = prepared && ((id: UuidBytes) => forwardMessage(app, tx, route, prepared, received, id))
+    const forward = prepared && ((id: UuidBytes) => forwardMessage(app, tx, route, prepared, id))
     inbound.set(key, { accountId, domainId, routeId: route?.id, rcptTo, forward })
   }
   const { message } = received

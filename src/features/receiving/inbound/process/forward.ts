@@ -32,9 +32,7 @@ const YIELD_BYTES = 64 * KiB
 const FROM = /^from(?=[ \t]*:)/i
 
 /** What is to be sent for a route, or why nothing is, as a sentence. */
-export type PreparedForward =
-  | { readonly refusal: string }
-  | { readonly ref: number; readonly sizeBytes: number; readonly from: string; readonly fromDomain: string }
+export type PreparedForward = Awaited<ReturnType<typeof prepareForward>>
 
 /** Stores the message that a route forwards, unless it may not be forwarded. @param address that received it */
 export async function prepareForward(
@@ -42,20 +40,24 @@ export async function prepareForward(
   route: RouteRule,
   address: string,
   received: ReceivedMail,
-): Promise<PreparedForward> {
-  const { from: list, fromAddresses } = received.message
-  const parsed = parseMailboxList(list ?? '')
-  const author = parsed.kind === 'ok' ? parsed.mailboxes[0] : parseMailbox(fromAddresses[0] ?? '')
+  isRestored: boolean,
+) {
+  const { message, envelope } = received
+  const list = parseMailboxList(message.from ?? '')
+  const [author = parseMailbox(message.fromAddresses[0] ?? '')] = list.kind === 'ok' ? list.mailboxes : []
   const own = parseMailbox(address)
   const refusal = findRefusal(route, received)
   if (refusal !== undefined) return { refusal }
-  if (!author || !('address' in author) || own.kind === 'invalid') return { refusal: 'It has no valid From address.' }
+  if (isRestored) return { refusal: 'It was restored from a backup, so it may have been forwarded before.' }
+  if (!('address' in author && 'address' in own)) return { refusal: 'It has no valid From address.' }
   const isRewritten = mustRewriteFrom(received)
   const name = `${author.name ?? author.address} via ${own.domain}`
   const from = formatMailbox(isRewritten ? { name, address: own.address } : author)
-  const whole = await buildMessage(app, route, received, isRewritten ? from : undefined)
-  const [ref = 0] = await app.content.put([whole], app.clock.now(), { mayUseReserve: true })
-  return { ref, sizeBytes: whole.length, from, fromDomain: own.domain }
+  const content = await buildMessage(app, route, received, isRewritten ? from : undefined)
+  const [ref = 0] = await app.content.put([content], app.clock.now(), { mayUseReserve: true })
+  const whole = envelope.mailFrom === '' ? 'null_return_path' : 'own_return_path'
+  const header = { from, fromDomain: own.domain, subject: truncateHeader(message.subject) }
+  return { ref, size: content.length, whole, header } as const
 }
 
 /** Why a message may not be forwarded, as a sentence. A verdict that it is spam belongs here, too. */
@@ -87,10 +89,9 @@ const mustRewriteFrom = ({ authentication: { dmarc, details } }: ReceivedMail): 
 async function buildMessage(app: App, { uuid }: RouteRule, received: ReceivedMail, from: string | undefined) {
   const { envelope, authentication, message } = received
   const { hostname } = app.config
-  const trace = `${TRACE_FIELD}: ${formatUuid(uuid)}\r\n${formatTraceFields({ ...envelope, authentication }, hostname)}`
-  const prefix = Buffer.from(
-    from === undefined ? trace : `${trace}${foldField(`From: ${encodeMailboxes([from])}`)}\r\n`,
-  )
+  const ownFrom = from === undefined ? '' : `${foldField(`From: ${encodeMailboxes([from])}`)}\r\n`
+  const trace = formatTraceFields({ ...envelope, authentication }, hostname)
+  const prefix = Buffer.from(`${TRACE_FIELD}: ${formatUuid(uuid)}\r\n${trace}${ownFrom}`)
   const whole = Buffer.alloc(prefix.length + envelope.sizeBytes + 'Reply-To'.length)
   let [end, yieldAt, isInHeader] = [prefix.copy(whole), YIELD_BYTES, true]
   // Fields come one by one, then the empty line with what follows.
@@ -117,28 +118,25 @@ export function forwardMessage(
   tx: Tx,
   { accountId, forwardTo }: RouteRule,
   forward: PreparedForward,
-  { envelope, message }: ReceivedMail,
   inboundId: UuidBytes,
 ): ForwardState {
   const refused: Record<string, string> = {}
   const recipients = (JSON.parse(forwardTo ?? '[]') as string[]).flatMap((text) => {
     const target = parseMailbox(text)
-    if ('refusal' in forward) refused[text] = forward.refusal
+    if (forward.refusal !== undefined) refused[text] = forward.refusal
     else if (target.kind === 'ok' && isForwardTarget(tx.db, accountId, target))
       return [{ kind: 'to', address: target.address, domain: target.domain, mailbox: undefined } as const]
     else refused[text] = 'It is neither at a verified domain of the account nor that of a user of the team.'
     return []
   })
-  if ('refusal' in forward) return { refused }
-  const { ref, sizeBytes, ...sender } = forward
-  const attachments = [{ filename: 'message.eml', content_type: 'message/rfc822', size: sizeBytes, ref }]
-  const whole = envelope.mailFrom === '' ? 'null_return_path' : 'own_return_path'
-  const subject = truncateHeader(message.subject)
-  const metadata = { inbound_email_id: formatUuid(inboundId) }
-  const draft = { ...OF_STREAM, ...sender, recipients, subject, extra: { whole, metadata } as const }
+  if (forward.refusal !== undefined) return { refused }
+  const { ref, size, whole, header } = forward
+  const attachments = [{ filename: 'message.eml', content_type: 'message/rfc822', size, ref }]
+  const extra = { whole, metadata: { inbound_email_id: formatUuid(inboundId) } }
   const actor = createSystemActor({ accountId, accountUuid: findAccountUuid(tx.db, accountId) ?? inboundId })
   try {
-    const content = { htmlRef: null, textRef: null, attachments, sizeBytes }
+    const content = { htmlRef: null, textRef: null, attachments, sizeBytes: size }
+    const draft = { ...OF_STREAM, ...header, recipients, extra }
     if (recipients.length > 0) return { refused, email: insertSendable(app, tx, actor, draft, content).id }
   } catch (error) {
     // For example: account paused, quota exhausted, domain lapsed.

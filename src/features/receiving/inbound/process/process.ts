@@ -365,9 +365,12 @@ export class InboundProcessor {
     else if (app.log.isLevelEnabled('debug'))
       app.log.debug({ ...toLogFields(app.db, entry), messages: effects.storedIds }, 'received message processed')
     this.#progress.delete(entry.id)
-    // A restored message may have been answered before.
-    if (!isBehindFence(readFence(this.#app.db), 'inbound_receipts', entry.id))
-      await this.#respond(effects, prepared.received)
+    if (!this.#isRestored(entry)) await this.#respond(effects, prepared.received)
+  }
+
+  /** Whether it may have been answered and forwarded before its data were restored. */
+  #isRestored({ id }: queue.QueueEntry): boolean {
+    return isBehindFence(readFence(this.#app.db), 'inbound_receipts', id)
   }
 
   /** Undefined when the service stops. One promise for all would retain every result. */
@@ -436,7 +439,7 @@ export class InboundProcessor {
       const { mailbox, route } = findReader(app.db, to)
       if (mailbox) isForMailbox = true
       if (route?.forwardTo && !forwards.has(route.id))
-        forwards.set(route.id, await prepareForward(app, route, to.address, received))
+        forwards.set(route.id, await prepareForward(app, route, to.address, received, this.#isRestored(entry)))
     }
     const classification = result.message && isForMailbox ? await classifyMessage(app, message) : undefined
     return { received, report, reportRefusal, reportProblem: result.reportProblem, classification, forwards, canWait }

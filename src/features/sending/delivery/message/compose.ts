@@ -69,20 +69,19 @@ export function* composeUnsigned(
   return { header, body, isAllShared: html === shared.html }
 }
 
-const END_OF_HEADER = '\r\n\r\n'
+/** Pieces of a stored message that hold its header, of 1 MiB at most and of ours. */
+const HEADER_PIECES = 16
 
-/** The header and body of a stored message; the body is in memory once, as it was read. */
+/** The header and body of a stored message; most of the body is in memory once, as it was read. */
 function* splitWhole(chunks: Iterable<Uint8Array>): Generator<void, UnsignedMessage> {
-  let header = Buffer.alloc(0)
-  const body: Buffer[] = []
+  const pieces: Buffer[] = []
   for (const chunk of chunks) {
-    if (body.length > 0) body.push(asBuffer(chunk))
-    else header = Buffer.concat([header, chunk])
-    const end = body.length > 0 ? -1 : header.indexOf(END_OF_HEADER)
-    if (end !== -1) body.push(header.subarray(end + END_OF_HEADER.length))
+    pieces.push(asBuffer(chunk))
     yield
   }
-  return { header: header.subarray(0, header.length - (body[0]?.length ?? 0)), body, isAllShared: true }
+  const start = Buffer.concat(pieces.splice(0, HEADER_PIECES))
+  const end = (start.indexOf('\r\n\r\n') + 1 || start.length - 3) + 3
+  return { header: start.subarray(0, end), body: [start.subarray(end), ...pieces], isAllShared: true }
 }
 
 /** The provided text, or one converted from the HTML. Readers see its URLs, so they are not tracked. */
