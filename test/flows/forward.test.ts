@@ -296,7 +296,7 @@ suite('a route that forwards', () => {
     expectError(await create(['nobody']), 422, 'forward_target_unknown', 'forward_to')
     expectError(await create(Array(6).fill(PERSON)), 422, 'validation_failed', 'forward_to')
     expectError(await create([PERSON], await service.newKey(['inbound:write'])), 403, 'insufficient_scope')
-    const open = await addRoute('open', ['Person@corp.test', `boss@${VERIFIED}`])
+    const open = await addRoute('open', ['PERSON@corp.test', 'Person@corp.test', `boss@${VERIFIED}`])
     service.app.db.run('DELETE FROM members WHERE user_id = (SELECT id FROM users WHERE email = ?)', [PERSON])
     expect((await service.api('PUT', `/v1/inbound-routes/${open}`, { priority: 1 })).status).toBe(200)
     service.app.db.run('UPDATE accounts SET paused_at = 1')

@@ -31,7 +31,7 @@ import { conflict, invalid } from '#platform/errors.ts'
 import { notFoundById } from '#platform/http/schemas.ts'
 import { formatUuid, newUuid, parseUuid, type UuidBytes } from '#platform/ids.ts'
 import type { Millis } from '#platform/time/clock.ts'
-import { parseMailbox } from '#protocols/address/parse.ts'
+import { normaliseAddress, parseMailbox } from '#protocols/address/parse.ts'
 import { parsePattern } from './pattern.ts'
 
 type WebhookState = Pick<Webhook, 'failureCount' | 'lastFailureAt' | 'lastFailureReason' | 'lastSuccessAt'>
@@ -231,6 +231,7 @@ function checkRoute(db: Database, actor: Actor, input: RouteInput): CheckedRoute
   if (rest.webhookUrl !== null || forwardTo.length > 0)
     requireScope(actor, 'inbound:read', 'for a route with a webhook_url or forward_to, which get received mail')
   const toTarget = (text: string) => (storedTargets.includes(text) ? text : requireTarget(db, accountId, text))
+  const targets = new Map(forwardTo.map((text) => [normaliseAddress(text), toTarget(text)]))
   const uuid = parseUuid(domainId)
   const domain = uuid && findDomain(db, accountId, uuid)
   if (!domain)
@@ -244,7 +245,7 @@ function checkRoute(db: Database, actor: Actor, input: RouteInput): CheckedRoute
     domain,
     pattern: parsePattern(pattern, rest.matchType, domain.domain),
     givenPattern: pattern.trim(),
-    forwardTo: forwardTo.length > 0 ? JSON.stringify(forwardTo.map(toTarget)) : null,
+    forwardTo: targets.size > 0 ? JSON.stringify([...targets.values()]) : null,
   }
 }
 

@@ -82,6 +82,7 @@ describe('an inbound email', () => {
       status: 200,
       data: {
         ...record,
+        forwarded: [],
         text_body: 'Hello, Grüße',
         html_body: '<p>Hi</p>',
         raw_headers: JSON.parse('{"received":["from a","from b"],"subject":"Hello","__proto__":"x"}'),

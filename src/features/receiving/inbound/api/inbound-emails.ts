@@ -271,10 +271,7 @@ export function deleteInbound(app: App, actor: Actor, id: string): Promise<void>
   })
 }
 
-/**
- * Deletes an inbound email and drops its content references; other inbound emails of the same message keep theirs. The
- * content that was forwarded is deleted too, unless it is still being sent.
- */
+/** Deletes an inbound email with its references to content, and what of it was forwarded unless that is being sent. */
 export function removeInbound(app: Pick<App, 'contentDropped'>, tx: Tx, email: InboundEmail): void {
   const { headersRef, textRef, htmlRef, attachments, rawRef, forward } = email
   const { email: forwarded = '' } = JSON.parse(forward ?? '{}') as Partial<ForwardState>

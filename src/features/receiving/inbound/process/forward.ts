@@ -31,24 +31,19 @@ const MAX_HOPS = 50
 const YIELD_BYTES = 64 * KiB
 const FROM = /^from(?=[ \t]*:)/i
 
+export const RESTORED = { refusal: 'It was restored from a backup, so it may have been forwarded before.' }
+
 /** What is to be sent for a route, or why nothing is, as a sentence. */
 export type PreparedForward = Awaited<ReturnType<typeof prepareForward>>
 
 /** Stores the message that a route forwards, unless it may not be forwarded. @param address that received it */
-export async function prepareForward(
-  app: App,
-  route: RouteRule,
-  address: string,
-  received: ReceivedMail,
-  isRestored: boolean,
-) {
+export async function prepareForward(app: App, route: RouteRule, address: string, received: ReceivedMail) {
   const { message, envelope } = received
   const list = parseMailboxList(message.from ?? '')
   const [author = parseMailbox(message.fromAddresses[0] ?? '')] = list.kind === 'ok' ? list.mailboxes : []
   const own = parseMailbox(address)
   const refusal = findRefusal(route, received)
   if (refusal !== undefined) return { refusal }
-  if (isRestored) return { refusal: 'It was restored from a backup, so it may have been forwarded before.' }
   if (!('address' in author && 'address' in own)) return { refusal: 'It has no valid From address.' }
   const isRewritten = mustRewriteFrom(received)
   const name = `${author.name ?? author.address} via ${own.domain}`
@@ -113,27 +108,22 @@ const NO_OPTIONS = { ...NO_CONTENT, tracking: undefined, idempotency: undefined 
 const OF_STREAM = { ...NO_OPTIONS, stream: 'transactional', transactional: true }
 
 /** Inserts the email; its content is dropped when no target may get it. Called in the transaction of the inbound email. */
-export function forwardMessage(
-  app: App,
-  tx: Tx,
-  { accountId, forwardTo }: RouteRule,
-  forward: PreparedForward,
-  inboundId: UuidBytes,
-): ForwardState {
+export function forwardMessage(app: App, tx: Tx, route: RouteRule, sent: PreparedForward, id: UuidBytes): ForwardState {
+  const { accountId, forwardTo } = route
   const refused: Record<string, string> = {}
   const recipients = (JSON.parse(forwardTo ?? '[]') as string[]).flatMap((text) => {
     const target = parseMailbox(text)
-    if (forward.refusal !== undefined) refused[text] = forward.refusal
+    if (sent.refusal !== undefined) refused[text] = sent.refusal
     else if (target.kind === 'ok' && isForwardTarget(tx.db, accountId, target))
       return [{ kind: 'to', address: target.address, domain: target.domain, mailbox: undefined } as const]
     else refused[text] = 'It is neither at a verified domain of the account nor that of a user of the team.'
     return []
   })
-  if (forward.refusal !== undefined) return { refused }
-  const { ref, size, whole, header } = forward
+  if (sent.refusal !== undefined) return { refused }
+  const { ref, size, whole, header } = sent
   const attachments = [{ filename: 'message.eml', content_type: 'message/rfc822', size, ref }]
-  const extra = { whole, metadata: { inbound_email_id: formatUuid(inboundId) } }
-  const actor = createSystemActor({ accountId, accountUuid: findAccountUuid(tx.db, accountId) ?? inboundId })
+  const extra = { whole, metadata: { inbound_email_id: formatUuid(id) } }
+  const actor = createSystemActor({ accountId, accountUuid: findAccountUuid(tx.db, accountId) ?? id })
   try {
     const content = { htmlRef: null, textRef: null, attachments, sizeBytes: size }
     const draft = { ...OF_STREAM, ...header, recipients, extra }

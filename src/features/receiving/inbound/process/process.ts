@@ -27,7 +27,7 @@ import { KiB, MiB, minutes, seconds } from '#platform/units.ts'
 import type { ParsedMessage } from '#protocols/mime/parsed.ts'
 import { readPrefix } from '#protocols/mime/source.ts'
 import { type AppliedEffects, applyEffects, findReader, NotReadyError, type PreparedMessage } from './effects.ts'
-import { type PreparedForward, prepareForward } from './forward.ts'
+import { type PreparedForward, prepareForward, RESTORED } from './forward.ts'
 import { createGivenUpResult } from './parse-protocol.ts'
 import { type ParseResult, type Parser, ParserUnavailableError, releaseAttachments } from './parser.ts'
 import * as queue from './queue.ts'
@@ -434,12 +434,13 @@ export class InboundProcessor {
       spam: isJudged ? await judgeReceived(app, envelope, rcptTo) : null,
     }
     const forwards = new Map<number, PreparedForward>()
+    const isRestored = this.#isRestored(entry)
     let isForMailbox = false
     for (const to of destinations.filter((to) => to.kind === 'domain')) {
       const { mailbox, route } = findReader(app.db, to)
       if (mailbox) isForMailbox = true
       if (route?.forwardTo && !forwards.has(route.id))
-        forwards.set(route.id, await prepareForward(app, route, to.address, received, this.#isRestored(entry)))
+        forwards.set(route.id, isRestored ? RESTORED : await prepareForward(app, route, to.address, received))
     }
     const classification = result.message && isForMailbox ? await classifyMessage(app, message) : undefined
     return { received, report, reportRefusal, reportProblem: result.reportProblem, classification, forwards, canWait }
