@@ -193,7 +193,7 @@ export const oneEmailRoutes = (app: App, options: OneEmailRouteOptions) =>
         detail: describeRoute(
           'Send an email again',
           requires('emails:send'),
-          'Accepts a new email with the same sender, recipients, subject, bodies, headers, attachments, tags and metadata, under the same checks as any other; its detail has `resend_of`. Recipients who got the first one get a second; `warnings` names them, those who may have got it, and suppressed ones, who get none. A 409: `email_open` while the first is still being sent, `content_removed` when its content is no longer stored, `email_of_broadcast`, `system_mail`, `stream_deleted`, `recipients_erased`.',
+          'Accepts a new email with the same sender, recipients, subject, bodies, headers, attachments, tags and metadata, under the same checks as any other; its detail has `resend_of`. Recipients who got the first one get a second; `warnings` names them, those who may have got it, and suppressed ones, who get none. A 409: `email_open` while the first is still being sent, `content_removed` when its content is no longer stored, `email_of_broadcast`, `email_forwarded`, `system_mail`, `stream_deleted`, `recipients_erased`.',
           {
             ...takesIdempotencyKey({ id: 'Id of the email.' }),
             ...locatedAt('/v1/emails'),

@@ -55,7 +55,7 @@ export async function prepareForward(app: App, route: RouteRule, address: string
   return { ref, size: content.length, whole, header } as const
 }
 
-/** Why a message may not be forwarded, as a sentence. A verdict that it is spam belongs here, too. */
+/** Why a message may not be forwarded, as a sentence. The verdict `spam` of a filter belongs here, too. */
 function findRefusal({ uuid }: RouteRule, { message, problem, authentication }: ReceivedMail): string | undefined {
   const valuesOf = (name: string): string[] =>
     message.headers.flatMap(([field, value]) => (field.toLowerCase() === name ? [value.trim()] : []))
