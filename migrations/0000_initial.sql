@@ -508,6 +508,7 @@ CREATE TABLE `mailbox_messages` (
 	`helo` text,
 	`tls` text,
 	`authentication` text,
+	`spam` text,
 	`classification` text,
 	`parse_error` text,
 	`labels` text NOT NULL,
@@ -580,7 +581,10 @@ CREATE TABLE `received_reports` (
 	`end_at` integer,
 	`content_ref` integer NOT NULL,
 	`size_bytes` integer NOT NULL,
-	`created_at` integer NOT NULL
+	`created_at` integer NOT NULL,
+	`counted` integer,
+	`uncounted` text,
+	`policy` text DEFAULT '{}' NOT NULL
 ) STRICT;
 --> statement-breakpoint
 CREATE UNIQUE INDEX `received_reports_uuid_unique` ON `received_reports` (`uuid`);
@@ -592,6 +596,42 @@ CREATE INDEX `received_reports_domain` ON `received_reports` (`domain`,`created_
 CREATE INDEX `received_reports_account` ON `received_reports` (`account_id`);
 --> statement-breakpoint
 CREATE INDEX `received_reports_covered` ON `received_reports` (`covered_by`,`created_at`);
+--> statement-breakpoint
+CREATE TABLE `report_alerts` (
+	`id` integer PRIMARY KEY NOT NULL,
+	`account_id` integer NOT NULL,
+	`domain_id` integer NOT NULL,
+	`cause` text NOT NULL,
+	`text` text NOT NULL,
+	`last_seen_at` integer NOT NULL
+) STRICT;
+--> statement-breakpoint
+CREATE UNIQUE INDEX `report_alerts_cause` ON `report_alerts` (`domain_id`,`cause`);
+--> statement-breakpoint
+CREATE INDEX `report_alerts_account` ON `report_alerts` (`account_id`);
+--> statement-breakpoint
+CREATE TABLE `report_rows` (
+	`id` integer PRIMARY KEY AUTOINCREMENT NOT NULL,
+	`report_id` integer NOT NULL,
+	`account_id` integer NOT NULL,
+	`domain` text NOT NULL,
+	`day` integer NOT NULL,
+	`organisation` text NOT NULL,
+	`class` text NOT NULL,
+	`cause` text NOT NULL,
+	`source` text NOT NULL,
+	`sender` text NOT NULL,
+	`selector` text NOT NULL,
+	`disposition` text NOT NULL,
+	`is_from_us` integer NOT NULL,
+	`dkim` integer NOT NULL,
+	`spf` integer NOT NULL,
+	`count` integer NOT NULL
+) STRICT;
+--> statement-breakpoint
+CREATE INDEX `report_rows_domain` ON `report_rows` (`account_id`,`domain`,`day`);
+--> statement-breakpoint
+CREATE INDEX `report_rows_report` ON `report_rows` (`report_id`);
 --> statement-breakpoint
 CREATE TABLE `inbound_emails` (
 	`id` integer PRIMARY KEY AUTOINCREMENT NOT NULL,
@@ -622,6 +662,7 @@ CREATE TABLE `inbound_emails` (
 	`size_bytes` integer NOT NULL,
 	`spf_result` text,
 	`authentication` text,
+	`spam` text,
 	`forward` text,
 	`error_message` text,
 	`event_seq` integer,
@@ -641,6 +682,8 @@ CREATE INDEX `inbound_emails_status` ON `inbound_emails` (`account_id`,`status`)
 CREATE INDEX `inbound_emails_domain` ON `inbound_emails` (`account_id`,`domain_uuid`,`status`);
 --> statement-breakpoint
 CREATE INDEX `inbound_emails_from` ON `inbound_emails` (`account_id`,lower("from_address"));
+--> statement-breakpoint
+CREATE INDEX `inbound_emails_spam` ON `inbound_emails` (`account_id`,"spam" ->> '$.verdict') WHERE spam is not null;
 --> statement-breakpoint
 CREATE INDEX `inbound_emails_route_status` ON `inbound_emails` (`route_id`,`status`) WHERE route_id is not null;
 --> statement-breakpoint
@@ -789,6 +832,14 @@ CREATE TABLE `request_logs` (
 	FOREIGN KEY (`account_id`) REFERENCES `accounts`(`id`) ON UPDATE no action ON DELETE no action
 ) STRICT, WITHOUT ROWID;
 --> statement-breakpoint
+CREATE TABLE `postmaster_data` (
+	`domain_id` integer PRIMARY KEY NOT NULL,
+	`asked_at` integer NOT NULL,
+	`data` text
+) STRICT;
+--> statement-breakpoint
+CREATE INDEX `postmaster_data_asked` ON `postmaster_data` (`asked_at`);
+--> statement-breakpoint
 CREATE TABLE `batch_replies` (
 	`id` integer PRIMARY KEY NOT NULL,
 	`account_id` integer NOT NULL,
@@ -863,6 +914,17 @@ CREATE TABLE `held_accounts` (
 	`account_id` integer PRIMARY KEY NOT NULL
 ) STRICT;
 --> statement-breakpoint
+CREATE TABLE `provider_outcomes` (
+	`day` integer NOT NULL,
+	`source` text NOT NULL,
+	`provider` text NOT NULL,
+	`outcome` text NOT NULL,
+	`is_blocked` integer NOT NULL,
+	`reply` text NOT NULL,
+	`count` integer NOT NULL,
+	PRIMARY KEY(`day`, `source`, `provider`, `outcome`, `is_blocked`, `reply`)
+) STRICT;
+--> statement-breakpoint
 CREATE TABLE `provider_pairs` (
 	`provider` text NOT NULL,
 	`source` text NOT NULL,
@@ -882,9 +944,6 @@ CREATE TABLE `warm_ups` (
 	`source` text NOT NULL,
 	`day` integer NOT NULL,
 	`budget` integer,
-	`tried` integer NOT NULL,
-	`accepted` integer NOT NULL,
-	`failed` integer NOT NULL,
 	`is_blocked` integer NOT NULL,
 	PRIMARY KEY(`provider`, `source`)
 ) STRICT;
@@ -1166,6 +1225,20 @@ CREATE INDEX `contacts_list` ON `contacts` (`list_id`);
 CREATE INDEX `contacts_status` ON `contacts` (`list_id`,`status`);
 --> statement-breakpoint
 CREATE INDEX `contacts_search` ON `contacts` (`list_id`,`status`,`address_key`);
+--> statement-breakpoint
+CREATE TABLE `dns_credentials` (
+	`domain_id` integer PRIMARY KEY NOT NULL,
+	`provider` text NOT NULL,
+	`zone` text NOT NULL,
+	`fields` blob,
+	`allows_private` integer NOT NULL,
+	`kept_at` integer,
+	`published_at` integer,
+	`error` text,
+	`records_hash` text NOT NULL,
+	`attempts` integer DEFAULT 0 NOT NULL,
+	`next_attempt_at` integer NOT NULL
+) STRICT;
 --> statement-breakpoint
 CREATE TABLE `dkim_keys` (
 	`id` integer PRIMARY KEY AUTOINCREMENT NOT NULL,

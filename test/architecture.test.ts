@@ -67,12 +67,12 @@ const RANK: readonly string[] = Object.entries(AREAS).flatMap(([area, features])
 /** At most so many lines of TypeScript. A limit is raised only in a commit that says why; lower it when code goes. */
 const MAX_LINES: Readonly<Record<string, number>> = {
   core: 5150,
-  setup: 10700,
+  setup: 11150,
   sending: 25560,
   people: 6620,
-  receiving: 12560,
+  receiving: 12800,
   audience: 6140,
-  reporting: 5830,
+  reporting: 6200,
   webhooks: 6170,
   lifecycle: 4140,
   'drop-in': 5690,
@@ -82,8 +82,8 @@ const MAX_LINES: Readonly<Record<string, number>> = {
   platform: 17710,
   protocols: 10100,
   client: 1110,
-  src: 152300,
-  test: 136000,
+  src: 155600,
+  test: 138000,
 }
 
 /** Programs, not modules: a process or a Worker starts with such a file, so importing it may start something. */

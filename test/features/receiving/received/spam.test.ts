@@ -60,7 +60,7 @@ describe.skipIf(!isRspamdAvailable())('with the rspamd of Debian', () => {
   }, 60_000)
   afterAll(() => rspamd?.[Symbol.asyncDispose]())
 
-  // Proves: inbound-41
+  // Proves: inbound-46
   test('spam is stored with its verdict, in the list, its filter, the detail, the raw form and the webhook', async () => {
     await using service = await startService(rspamd.url)
     const { api, app } = service
@@ -135,7 +135,7 @@ describe('with a server in its place', () => {
     expect(at(body, 'data', 0, 'spam', 'verdict')).toBe('suspect')
   })
 
-  // Proves: inbound-41
+  // Proves: inbound-46
   test.each([
     ['responds with 500', () => new Response('no', { status: 500 }), 'it responded with 500'],
     ['responds with HTML', () => new Response('<html>'), 'its response is not that of rspamd'],

@@ -17,12 +17,9 @@ import {
   selectOfPerson,
 } from '#features/receiving/received/person.ts'
 
-
 import type { SpamVerdict } from '#features/receiving/received/spam.ts'
 
-
 import { eraseEmailContent } from '#features/sending/queue/erase.ts'
-
 
 import { codesOf } from '#platform/db/codes.ts'
 import type { Tx } from '#platform/db/commit.ts'

@@ -55,8 +55,11 @@ export async function prepareForward(app: App, route: RouteRule, address: string
   return { ref, size: content.length, whole, header } as const
 }
 
-/** Why a message may not be forwarded, as a sentence. The verdict `spam` of a filter belongs here, too. */
-function findRefusal({ uuid }: RouteRule, { message, problem, authentication }: ReceivedMail): string | undefined {
+/** Why a message may not be forwarded, as a sentence. */
+function findRefusal(
+  { uuid }: RouteRule,
+  { message, problem, authentication, spam }: ReceivedMail,
+): string | undefined {
   const valuesOf = (name: string): string[] =>
     message.headers.flatMap(([field, value]) => (field.toLowerCase() === name ? [value.trim()] : []))
   const traces = valuesOf(TRACE_FIELD.toLowerCase())
@@ -65,7 +68,8 @@ function findRefusal({ uuid }: RouteRule, { message, problem, authentication }: 
   if (traces.includes(formatUuid(uuid))) return 'The route forwarded it before: its addresses lead back here.'
   if (traces.length >= MAX_FORWARDS) return `It was forwarded ${traces.length} times before.`
   if (valuesOf('received').length >= MAX_HOPS) return `It has passed ${MAX_HOPS} servers, so it is in a loop.`
-  // The target would reject it, and that would count against us.
+  // The target would reject what follows, and that would count against us.
+  if (spam?.verdict === 'spam') return 'It is spam by the verdict of rspamd.'
   if (result === 'fail' && policy?.toLowerCase() === 'reject')
     return 'It is probably forged: it fails DMARC, and the domain in From wants such mail rejected.'
   return undefined
@@ -82,10 +86,10 @@ const mustRewriteFrom = ({ authentication: { dmarc, details } }: ReceivedMail): 
 
 /** Reads the message into one buffer, piece by piece. @param from replaces From, which becomes Reply-To, as in lists */
 async function buildMessage(app: App, { uuid }: RouteRule, received: ReceivedMail, from: string | undefined) {
-  const { envelope, authentication, message } = received
+  const { envelope, authentication, message, spam } = received
   const { hostname } = app.config
   const ownFrom = from === undefined ? '' : `${foldField(`From: ${encodeMailboxes([from])}`)}\r\n`
-  const trace = formatTraceFields({ ...envelope, authentication }, hostname)
+  const trace = formatTraceFields({ ...envelope, authentication, spam: spam ?? null }, hostname)
   const prefix = Buffer.from(`${TRACE_FIELD}: ${formatUuid(uuid)}\r\n${trace}${ownFrom}`)
   const whole = Buffer.alloc(prefix.length + envelope.sizeBytes + 'Reply-To'.length)
   let [end, yieldAt, isInHeader] = [prefix.copy(whole), YIELD_BYTES, true]
