@@ -17,7 +17,7 @@ const examples = new Map(
     }),
   ),
 )
-const { 'email.json': complete = {}, response = {}, batch = {}, ...additions } = Object.fromEntries(examples)
+const { 'email.json': complete = {}, response = {}, batch = {}, check: _, ...additions } = Object.fromEntries(examples)
 
 let api: EmailApi
 
