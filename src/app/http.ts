@@ -127,7 +127,8 @@ import type { OpenedApp } from './create.ts'
 import { mailFrames } from './dashboard/mail-frames.ts'
 import { dashboardRoutes } from './dashboard/routes.ts'
 import { docsRoutes } from './docs/routes.ts'
-import { Doctor, listListings } from './doctor/doctor.ts'
+import { isBad } from './doctor/context.ts'
+import { Doctor } from './doctor/doctor.ts'
 import { operatorFenceRoutes } from './fence/routes.ts'
 import { findRoutes } from './find-routes.ts'
 import { masterKeyRoutes } from './master-key-routes.ts'
@@ -307,7 +308,11 @@ export function createRoutes(
     operatorReportRoutes(app, { parser }),
     operatorMailRoutes(app, { readText: createMailTextReader(app, parser), retry: retryOperatorMail }),
     operatorProviderRoutes(app, { scheduler }),
-    operatorReputationRoutes(app, () => listListings(app, state.doctorReport())),
+    operatorReputationRoutes(app, () =>
+      (state.doctorReport()?.findings ?? [])
+        .filter((finding) => finding.check === 'block_lists' && isBad(finding))
+        .map(({ message }) => message),
+    ),
     operatorFenceRoutes(app),
     clusterRoutes(app),
     healthRoutes(app, state),

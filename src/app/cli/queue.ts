@@ -7,6 +7,7 @@ import type { Operation } from '#client/api.ts'
 import type {
   OperatorQueueRecipient,
   OperatorQueueRule,
+  OperatorReputation,
   ReleaseOperatorQueueWithoutContentResult,
   RetryOperatorQueueRequest,
   RetryOperatorQueueResult,
@@ -225,7 +226,12 @@ export function addProviderCommands(program: Command): void {
   providers
     .add('reputation', 'show bounces, blocks, deferrals and complaints by provider and outgoing address')
     .option('--days <number>', 'days up to today', createWholeNumberParser(1, OUTCOME_DAYS), 30)
-    .answer(({ api, options }: Context<{ days: number }>) => readReputation(api, options.days), formatReputation)
+    .answer(async ({ api, options: { days } }: Context<{ days: number }>) => {
+      const { data } = await api.operator.getReputation({ days })
+      // Fails when a rate is bad or an address is listed.
+      if (data.alerts.length + data.listings.length > 0) process.exitCode = 1
+      return { data }
+    }, formatReputation)
   providers
     .add('resume <name>', 'lift the suspension of a provider, and restore a lowered rate', {
       name: 'name of the provider, as `tassis providers` shows it',
@@ -239,14 +245,7 @@ export function addProviderCommands(program: Command): void {
     )
 }
 
-/** Fails when a rate is bad or an address is listed. */
-async function readReputation({ operator }: CommandApi, days: number) {
-  const { data } = await operator.getReputation({ days })
-  if (data.alerts.length + data.listings.length > 0) process.exitCode = 1
-  return { data }
-}
-
-const formatReputation = ({ data }: Awaited<ReturnType<typeof readReputation>>): string =>
+const formatReputation = ({ data }: { readonly data: OperatorReputation }): string =>
   output.joinParagraphs(
     output.formatPage(
       { data: data.pairs },
@@ -255,9 +254,7 @@ const formatReputation = ({ data }: Awaited<ReturnType<typeof readReputation>>):
       'Nothing was sent in these days.',
     ),
     ...data.alerts.map(({ message, advice }) => `Alert: ${message}\n  ${advice}`),
-    ...data.listings.map(({ message, since }) =>
-      since === null ? message : `${message}, since ${output.formatUtc(since)}`,
-    ),
+    ...data.listings,
   )
 
 async function readProviders({ operator }: CommandApi, { limit, all }: ListOptions) {

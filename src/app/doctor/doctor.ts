@@ -4,7 +4,6 @@
  */
 import type { App } from '#features/core/app/app.ts'
 import { getMeta, setMeta } from '#features/core/events/record.ts'
-import type { Listing } from '#features/reporting/reputation/routes.ts'
 import type { SourceNames } from '#features/sending/delivery/providers/outbound-sources.ts'
 import type { RunningDelivery } from '#features/sending/delivery/start.ts'
 import { sendSystemMail } from '#features/sending/system-mail/send.ts'
@@ -255,22 +254,6 @@ function readReports({ db }: App, now: Millis): Reports {
       .map(([key, reported]) => [key, { ...reported, at: Math.min(reported.at, now) }] as const)
       .filter(([, { at, isMended }]) => !isMended || now - at < REPEAT_INTERVAL_MS),
   )
-}
-
-/** The block lists that contain our addresses, by a run; since when, as reported. */
-export const listListings = (app: App, { findings }: DoctorFindings = { checked_at: '', findings: [] }): Listing[] => {
-  const reports = readReports(app, app.clock.now())
-  return findings.flatMap((finding) => {
-    const [address, list] = finding.subject?.split(' ') ?? []
-    if (finding.check !== 'block_lists' || !isBad(finding) || !address || !list) return []
-    const reported = reports[toKey(finding)]
-    return {
-      address,
-      list,
-      message: finding.message,
-      since: reported?.isMended === false ? isoTime(reported.at) : null,
-    }
-  })
 }
 
 /** Whether the operator is to be told that it is bad: for the first time, again after a day, or because it is worse. */

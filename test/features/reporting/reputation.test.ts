@@ -40,9 +40,11 @@ test('replies are stored without addresses and ids', () => {
   expect(summariseReply(BLOCK)).toBe(
     '550-5.7.1 [203.0.113.5 18] Our system has detected an unusual rate of mail. … - gsmtp',
   )
-  expect(summariseReply('550 5.1.1 <bob@x.test>: no bob@x.test; see https://x.test/a?id=77 (2a00:1450:4025::1a)')).toBe(
-    '550 5.1.1 <address> no <address> see https://x.test/a (2a00:1450:4025::1a)',
-  )
+  expect(
+    summariseReply(
+      '550 5.1.1 <bob@x.test>: no bob@x.test; see https://x.test/a?id=77 https://x.test/bob%40x.test (2a00:1450:4025::1a)',
+    ),
+  ).toBe('550 5.1.1 <address> no <address> see https://x.test/a <address> (2a00:1450:4025::1a)')
 })
 
 // Proves: operator-75
@@ -94,6 +96,14 @@ test('a provider that begins to block an address is an alert with the share befo
     },
   })
   expect((await ask('GET', '/v1/operator/reputation?days=91')).status).toBe(422)
+  // Also when other addresses have more replies than are listed.
+  app.db.run(`INSERT INTO provider_outcomes WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 2000)
+    SELECT (SELECT max(day) FROM provider_outcomes), '10.0.0.' || i, 'gmail', 'deferred', 0, '450 later', 60 FROM n`)
+  const noticed = performance.now()
+  expect(findRateAlerts(app.db, app.clock.now()).filter(({ source }) => source === IP)).toHaveLength(1)
+  expect(findRateAlerts(app.db, app.clock.now())).toHaveLength(2001)
+  expect(performance.now() - noticed).toBeLessThan(2000)
+  app.db.run('DELETE FROM provider_outcomes WHERE source <> ?', [IP])
   // A day with few attempts changes nothing; one with many of today's does.
   await count(0, [[97, { outcome: 'accepted' }]])
   expect(findRateAlerts(app.db, app.clock.now())).toEqual([])

@@ -29,7 +29,7 @@ export function Reputation({ provider }: { readonly provider: string | undefined
           {advice}
         </Notice>
       ))}
-      {data.listings.map(({ message }) => (
+      {data.listings.map((message) => (
         <Notice key={message} tone="bad" title={message} />
       ))}
       {shown.map((pair) => (

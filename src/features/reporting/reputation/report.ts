@@ -3,11 +3,11 @@ import type { Database } from 'bun:sqlite'
 import { type Static, Type } from '@sinclair/typebox'
 import { dayOf } from '#features/core/events/daily-stats.ts'
 import { formatDay } from '#features/reporting/analytics/period.ts'
-import { BLOCKED_FRACTION } from '#features/sending/delivery/providers/daily-outcomes.ts'
 import { sumOf } from '#features/sending/delivery/providers/limits.ts'
 import { prepareStatements } from '#platform/db/open.ts'
 import * as S from '#platform/http/schemas.ts'
 import type { Millis } from '#platform/time/clock.ts'
+import limits from './limits.json' with { type: 'json' }
 
 export const PAIR_FIELDS = {
   provider: S.Text('Name in the list of providers; other: all sites without an entry.'),
@@ -54,6 +54,10 @@ const sql = prepareStatements((db) => ({
     `SELECT ${DATE} ${PAIR}, iif(is_blocked, 'blocked', outcome) AS kind, reply, count FROM provider_outcomes
      WHERE day >= ? AND outcome IN ('deferred', 'refused') ORDER BY day DESC, reply = '', count DESC LIMIT ${MAX_REPLIES}`,
   ),
+  topReply: db.prepare<{ reply: string }, [number, string, string, string]>(
+    `SELECT reply FROM provider_outcomes WHERE day = ? AND source = ? AND provider = ?
+     AND iif(is_blocked, 'blocked', outcome) = ? ORDER BY reply = '', count DESC LIMIT 1`,
+  ),
 }))
 
 /** Rows of outcomes since a day: by pair, the busiest first; by day and pair, and their replies, the newest first. */
@@ -63,23 +67,16 @@ export const readOutcomes = (db: Database, fromDay: number) => ({
   replies: sql(db).replies.all(fromDay),
 })
 
-const SLOWER = 'Send less to it for some days, and first to those who read your mail.'
-const ADVICE = {
-  blocked: `Look at the reply, block lists, reverse DNS (\`tassis doctor\`) and who sends (\`tassis accounts findings\`). ${SLOWER}`,
-  refused: 'Find the account with an old or bought list: `tassis accounts findings`.',
-  deferred: `Look at the reply. ${SLOWER}`,
-  complaints: 'See whose mail it was: `tassis complaints`. Did those people ask for it?',
+/** `growth`: how many times the rate before it must be, as some always defer new mail. */
+type Limit = Readonly<Record<'max' | 'growth', number> & Record<'did' | 'advice', string>> & {
+  readonly kind: 'blocked' | 'refused' | 'deferred' | 'complaints'
+  readonly rate: 'block_rate' | 'bounce_rate' | 'deferral_rate' | 'complaint_rate'
 }
 /**
  * From which rate on a day is bad: Gmail and Yahoo demand complaints below 0.3 %, and from bounces of 5 % on most
- * receivers distrust a sender. `growth`: how many times the rate before it must be, as some always defer new mail.
+ * receivers distrust a sender.
  */
-const LIMITS = [
-  { kind: 'blocked', rateName: 'block_rate', max: BLOCKED_FRACTION, growth: 0, did: 'blocked' },
-  { kind: 'refused', rateName: 'bounce_rate', max: 0.05, growth: 0, did: 'rejected' },
-  { kind: 'deferred', rateName: 'deferral_rate', max: 0.2, growth: 2, did: 'deferred' },
-  { kind: 'complaints', rateName: 'complaint_rate', max: 0.003, growth: 0, did: 'had complaints about' },
-] as const
+const LIMITS = limits as readonly Limit[]
 
 /** A day with fewer attempts, or fewer of the bad ones, says nothing. */
 const MIN_ATTEMPTS = 50
@@ -90,38 +87,32 @@ const COMPARED_DAYS = 28
 /** The rates that are bad today or, while today has few attempts, yesterday; the worst first. */
 export function findRateAlerts(db: Database, now: Millis) {
   const today = dayOf(now)
-  const { days, replies } = readOutcomes(db, today - 1)
   const toKey = ({ provider, source }: Pick<OutcomeRow, 'provider' | 'source'>) => `${provider} ${source ?? ''}`
-  const enough = days.filter(({ accepted, deferred, refused }) => accepted + deferred + refused >= MIN_ATTEMPTS)
+  const enough = sql(db)
+    .days.all(today - 1)
+    .filter(({ accepted, deferred, refused }) => accepted + deferred + refused >= MIN_ATTEMPTS)
+  /** Of the days before today, and before yesterday. */
+  const earlierRates = [today, today - 1].map((day) => {
+    const rows = sql(db).before.all(day - COMPARED_DAYS, day - 1)
+    return new Map(rows.map((row) => [toKey(row), row]))
+  })
   const alerts = [...Map.groupBy(enough, toKey).values()].flatMap(([row]) => {
     if (!row) return []
     const { provider, source, date } = row
-    const isToday = date === formatDay(today)
-    const end = isToday ? today - 1 : today - 2
-    const before = sql(db)
-      .before.all(end - COMPARED_DAYS + 1, end)
-      .find((other) => toKey(other) === toKey(row))
-    return LIMITS.flatMap(({ kind, rateName, max, growth, did }) => {
+    const age = date === formatDay(today) ? 0 : 1
+    const before = earlierRates[age]?.get(toKey(row))
+    return LIMITS.flatMap(({ kind, rate: rateName, max, growth, did, advice }) => {
       const [rate, rateBefore] = [row[rateName], before?.[rateName]]
       if (row[kind] < MIN_COUNT || rate < Math.max(max, growth * (rateBefore ?? 0))) return []
-      const isOurs = (other: (typeof replies)[0]) => toKey(other) === toKey(row) && other.date === date
-      const reply = replies.find((other) => isOurs(other) && other.kind === kind)?.reply
+      const found = sql(db).topReply.get(today - age, source ?? '', provider, kind)
       // All of them were blocked, which is an alert of its own.
-      if (reply === undefined && kind !== 'complaints') return []
+      if (!found) return []
       const name = provider === 'other' ? 'Providers without an entry' : provider
-      const mail = `${isToday ? "today's" : "yesterday's"} mail${source === null ? '' : ` from ${source}`}`
+      const mail = `${age === 0 ? "today's" : "yesterday's"} mail${source === null ? '' : ` from ${source}`}`
       const earlier = rateBefore === undefined ? '' : `; before ${formatRate(rateBefore)}`
-      const message = `${name} ${did} ${formatRate(rate)} of ${mail}${earlier}${reply ? `; reply: ${reply}` : '.'}`
-      const alert = {
-        provider,
-        source,
-        date,
-        kind,
-        rate,
-        rate_before: rateBefore ?? null,
-        message,
-        advice: ADVICE[kind],
-      }
+      const reply = found.reply === '' ? '.' : `; reply: ${found.reply}`
+      const message = `${name} ${did} ${formatRate(rate)} of ${mail}${earlier}${reply}`
+      const alert = { provider, source, date, kind, rate, rate_before: rateBefore ?? null, message, advice }
       return [{ alert, severity: rate / max }]
     })
   })

@@ -1,5 +1,5 @@
 /** @module /v1/operator/reputation: how providers treat mail from each of our addresses, by day. */
-import { type Static, Type } from '@sinclair/typebox'
+import { Type } from '@sinclair/typebox'
 import { Elysia } from 'elysia'
 import type { App } from '#features/core/app/app.ts'
 import { authenticated, operatorRoute } from '#features/core/app/http.ts'
@@ -12,13 +12,6 @@ import { findRateAlerts, OUTCOME_FIELDS, PAIR_FIELDS, rate, readOutcomes } from 
 
 const DATE_FIELD = { date: S.Text('Day (UTC), YYYY-MM-DD.') }
 const KIND_FIELD = { kind: S.Text('blocked if it blames our address or set-up, else deferred, refused or complaints.') }
-const Listing = Type.Object({
-  address: S.Text('Our address.'),
-  list: S.Text('Name of the list.'),
-  message: S.Text('What was found.'),
-  since: S.TimeOrNull('When it was reported first; null: not yet, because it was found only once.'),
-})
-export type Listing = Static<typeof Listing>
 const ReputationReport = Type.Object({
   pairs: Type.Array(Type.Object(OUTCOME_FIELDS), { description: 'All days together, the busiest first.' }),
   days: Type.Array(Type.Object({ ...DATE_FIELD, ...OUTCOME_FIELDS }), { description: 'The newest day first.' }),
@@ -40,14 +33,16 @@ const ReputationReport = Type.Object({
     }),
     { description: 'Rates that are bad today or yesterday, the worst first.' },
   ),
-  listings: Type.Array(Listing, { description: 'DNS block lists with our addresses, as `tassis doctor` found them.' }),
+  listings: Type.Array(Type.String(), {
+    description: 'DNS block lists with our addresses, as `tassis doctor` saw them.',
+  }),
 })
 
 const DEFAULT_DAYS = 30
 const LIMITS = { minimum: 1, maximum: OUTCOME_DAYS }
 
 /** @param listings what the last run of `tassis doctor` found in block lists */
-export const operatorReputationRoutes = (app: App, listings: () => Listing[]) =>
+export const operatorReputationRoutes = (app: App, listings: () => string[]) =>
   new Elysia({ prefix: '/v1/operator' }).use(authenticated).get(
     '/reputation',
     async ({ actor, query }) => {
