@@ -64,10 +64,11 @@ export const checkReverseDns = forDirectDelivery(async ({ config, sourceNames })
   })
 })
 
-/** Whether mail leaves over IPv6 as well, and what is missing. Runs beside `reverse_dns`, which asks DNS. */
-export const checkIpv6 = forDirectDelivery(({ config, sourceNames }) => {
-  const problem = sourceNames.ipv6Problem
+/** Whether mail leaves over IPv6 as well, and what is missing. */
+export const checkIpv6 = forDirectDelivery(async ({ config, sourceNames }) => {
   if (config.ipv6 === false) return skipped('Mail leaves over IPv4 only: TASSIS_IPV6 is false.')
+  await sourceNames.check()
+  const problem = sourceNames.ipv6Problem
   if (problem === undefined) return ok('Mail leaves over IPv6 as well.')
   return config.ipv6 === 'auto'
     ? skipped(`Mail leaves over IPv4 only: ${problem}`)

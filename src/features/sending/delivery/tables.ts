@@ -50,7 +50,7 @@ export const warmUps = sqliteTable(
     provider: text('provider').notNull(),
     /** The outgoing address; empty when the system chooses it. */
     source: text('source').notNull(),
-    /** The day that is counted, in days since 1970 (UTC). */
+    /** The day that is counted, in days since 1970 (UTC); of an address, when it was configured: 0, before any domain. */
     day: integer('day').notNull(),
     /** Messages of the day; null: the warm-up has ended. */
     budget: integer('budget'),

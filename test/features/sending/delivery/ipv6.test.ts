@@ -2,7 +2,7 @@ import { expect, test } from 'bun:test'
 import { loadConfig } from '#app/settings.ts'
 import { SourceNames, usesIpv6 } from '#features/sending/delivery/providers/outbound-sources.ts'
 import { createLog } from '#platform/log/log.ts'
-import { minutes } from '#platform/units.ts'
+import { days, minutes } from '#platform/units.ts'
 import { eventually } from '#test/support/app.ts'
 import { startDnsServer, type Zone } from '#test/support/dns-server.ts'
 import { startMailFlow } from '#test/support/mail-flow.ts'
@@ -28,7 +28,7 @@ test.each<[missing: RegExp | undefined, settings: Record<string, string>, local:
   [/does not lead back to ::1/, CONFIGURED, [], { ...CONFIRMED, 'mail.tassis.test': { A: ['127.0.0.1'] } }],
   [/does not leave from this machine/, { TASSIS_DELIVERY: 'capture' }, ['::1'], CONFIRMED],
 ])('auto, what is missing: %p with %p and the addresses %p', async (missing, settings, local, zone) => {
-  await using dns = await startDnsServer(zone)
+  await using dns = await startDnsServer({ ...zone })
   const base = { TASSIS_HOSTNAME: 'mail.tassis.test', TASSIS_ALLOW_PRIVATE_NETWORKS: 'loopback' }
   const { config } = loadConfig({ ...base, ...settings })
   const resolver = createResolver(dns, { timeoutMs: 60_000, attempts: 1, cacheEntries: 0 })
@@ -37,6 +37,10 @@ test.each<[missing: RegExp | undefined, settings: Record<string, string>, local:
   await names.check()
   if (missing) expect(names.ipv6Problem).toMatch(missing)
   expect([names.ipv6Problem === undefined, usesIpv6(config)]).toEqual([!missing, !missing])
+  // DNS that does not answer changes nothing.
+  dns.zone['mail.tassis.test'] = 'SERVFAIL'
+  await names.check()
+  expect(usesIpv6(config)).toBe(!missing)
   resolver.close()
 })
 
@@ -51,28 +55,48 @@ test('with auto, a host with IPv6 only gets its mail once the address is confirm
   await using flow = await startMailFlow({ zone, smtpPort: server.port, settings })
   expect((await flow.outcome('bob@six.test')).recipient.lastError).toContain('only over IPv6')
   await new SourceNames(flow.app).check()
+  // SPF of the domain was not found to cover the address, or not since the address is used.
+  const { db, clock } = flow.app
+  expect((await flow.outcome('eve@six.test')).recipient.lastError).toContain('only over IPv6')
+  db.run('UPDATE domains SET spf_verified = 1, checked_at = ?', [clock.now()])
+  db.run("UPDATE warm_ups SET day = ? WHERE source = '::1'", [Math.floor(clock.now() / days(1))])
+  expect((await flow.outcome('ian@six.test')).recipient.lastError).toContain('only over IPv6')
+  db.run('UPDATE domains SET checked_at = ?', [clock.now() + days(1)])
   const { recipient } = await flow.outcome('bob@six.test')
   expect(recipient).toMatchObject({ status: 'sent', sendingIp: '::1' })
 })
 
-test('a provider that rejects IPv6 as such bounces nothing: it gets the mail over IPv4, and IPv6 rests', async () => {
-  let isSilent = true
-  await using four = await startScriptedSmtp({ mail: () => (isSilent ? { drop: 'end' } : '250 ok') })
-  const rejection =
-    '550-5.7.1 [::1] This message does not meet IPv6 sending guidelines\r\n550 5.7.1 regarding PTR records and authentication.'
-  await using six = await startScriptedSmtp({ mail: rejection }, { address: '::1', port: four.port })
-  const zone: Zone = { 'receiver.test': { A: ['127.0.0.1'], AAAA: ['::1'] } }
-  const clock = new ManualClock(Date.UTC(2026, 2, 15, 12, 30))
-  await using flow = await startMailFlow({ zone, smtpPort: four.port, clock, settings: { TASSIS_IPV6: 'true' } })
-  const sent = await flow.send({ to: 'bob@receiver.test' })
-  expect((await flow.settled(sent)).recipients[0]).toMatchObject({ status: 'queued', attempts: 1 })
-  expect(six.sessions).toHaveLength(1)
-  isSilent = false
-  clock.advance(minutes(2))
-  await eventually(async () => (await flow.settled(sent)).recipients[0]?.status === 'sent')
-  expect(six.sessions).toHaveLength(1)
-  // Also where IPv4 fails again.
-  isSilent = true
-  await flow.outcome('eve@receiver.test')
-  expect(six.sessions).toHaveLength(1)
-})
+test.each([
+  '550-5.7.1 [::1] This message does not meet IPv6 sending guidelines\r\n550 5.7.1 regarding PTR records and authentication.',
+  '554 5.7.1 Service unavailable; Client host [::1] blocked using zen.spamhaus.org',
+])(
+  'a provider that rejects our IPv6 bounces nothing: it gets the mail over IPv4, and IPv6 rests: %s',
+  async (rejection) => {
+    let isSilent = true
+    await using four = await startScriptedSmtp({ mail: () => (isSilent ? { drop: 'end' } : '250 ok') })
+    await using six = await startScriptedSmtp({ mail: rejection }, { address: '::1', port: four.port })
+    const zone: Zone = { 'receiver.test': { A: ['127.0.0.1'], AAAA: ['::1'] } }
+    const clock = new ManualClock(Date.UTC(2026, 2, 15, 12, 30))
+    await using flow = await startMailFlow({
+      zone,
+      smtpPort: four.port,
+      clock,
+      settings: { TASSIS_IPV6: 'true', ...CONFIGURED },
+    })
+    const sent = await flow.send({ to: 'bob@receiver.test' })
+    expect((await flow.settled(sent)).recipients[0]).toMatchObject({ status: 'queued', attempts: 1 })
+    expect(six.sessions).toHaveLength(1)
+    // Nothing that it says is about the IPv4 address.
+    const { db } = flow.app
+    expect(db.query('SELECT source, outcome FROM provider_outcomes').values()).toEqual([['::1', 'deferred']])
+    expect(db.query('SELECT * FROM provider_pairs').values()).toEqual([])
+    isSilent = false
+    clock.advance(minutes(2))
+    await eventually(async () => (await flow.settled(sent)).recipients[0]?.status === 'sent')
+    expect(six.sessions).toHaveLength(1)
+    // Also where IPv4 fails again.
+    isSilent = true
+    await flow.outcome('eve@receiver.test')
+    expect(six.sessions).toHaveLength(1)
+  },
+)

@@ -43,11 +43,20 @@ export class AttemptResults {
     attempt.trace = trace
     if (trace && result.kind === 'accepted') recentDialogues.add(attempt.recipientId, trace.dialogue)
     if (session) failedAddresses.recordSession(session.address)
-    const failures = this.#applyToDestination(attempt, result, session)
-    const attemptVerdict = isIpv6Rejection(attempt, result, session)
-      ? toRetryOverIpv4(toVerdict(result, providerOf(attempt)))
-      : toVerdict(result, providerOf(attempt))
     const { pair, siteName } = attempt.destination
+    const ipv6Rejection = findIpv6Rejection(attempt, result, session)
+    if (ipv6Rejection !== undefined && failedAddresses.withdrawIpv6(pair.provider.name))
+      app.log.warn(
+        { provider: pair.provider.name, reply: ipv6Rejection },
+        'provider rejects our IPv6; IPv4 is used for 6 hours',
+      )
+    const failures = this.#applyToDestination(attempt, result, session, ipv6Rejection !== undefined)
+    const found = toVerdict(result, providerOf(attempt))
+    // Also after a permanent rejection: the next attempt does not use IPv6.
+    const attemptVerdict: Verdict =
+      ipv6Rejection !== undefined && found.kind === 'bounced'
+        ? { ...found, kind: 'deferred', reason: found.reply }
+        : found
     const verdict =
       attemptVerdict.kind === 'deferred'
         ? {
@@ -97,8 +106,13 @@ export class AttemptResults {
   }
 
   /** Returns the failures in a row that count as attempts for all mail that waits there; 0: no such failure. */
-  #applyToDestination(attempt: InFlightAttempt, result: AttemptResult, session: AttemptSession | undefined): number {
-    const { app, pairs, sites, failedAddresses } = this.#options
+  #applyToDestination(
+    attempt: InFlightAttempt,
+    result: AttemptResult,
+    session: AttemptSession | undefined,
+    isAboutIpv6: boolean,
+  ): number {
+    const { app, pairs, sites } = this.#options
     const { pairGeneration: generation } = attempt
     const { siteName, pair } = attempt.destination
     const at = pairs.instant()
@@ -116,15 +130,9 @@ export class AttemptResults {
       if (result.source === pair.sourceIp) sites.backOff(site, result.reason, 'proxy-failed')
       return 0
     }
-    const isIpv6Alone = isIpv6Rejection(attempt, result, session)
-    if (isIpv6Alone && failedAddresses.withdrawIpv6(pair.provider.name))
-      app.log.warn(
-        { provider: pair.provider.name, reply: isIpv6Alone },
-        'provider rejects our IPv6; IPv4 is used for 6 hours',
-      )
     // What the simulator says is about no address of ours; what is said about IPv6 not about that of the pair.
     const action =
-      pair.provider.isLocal || isIpv6Alone
+      pair.provider.isLocal || isAboutIpv6
         ? undefined
         : findPairAction(result, providerOf(attempt), pair.state.suspension !== undefined)
     if (session) sites.recordSession(site)
@@ -164,19 +172,20 @@ export class AttemptResults {
   }
 }
 
-/** The reply that rejects IPv6 as such, as Gmail's "IPv6 sending guidelines regarding PTR records", where IPv4 is left. */
-function isIpv6Rejection(
-  { destination }: InFlightAttempt,
+/**
+ * The reply that rejects our IPv6 address, or IPv6 as such, as Gmail's "IPv6 sending guidelines regarding PTR records",
+ * where IPv4 is left.
+ */
+function findIpv6Rejection(
+  attempt: InFlightAttempt,
   result: AttemptResult,
   session: AttemptSession | undefined,
 ): string | undefined {
-  if (result.kind !== 'refused' || !session || !isIPv6(session.address) || !destination.hasIpv4) return undefined
-  return /ipv6(?!:)|ip6\.arpa/i.test(result.reply.text) ? result.reply.text : undefined
+  if (result.kind !== 'refused' || !session || !isIPv6(session.address) || !attempt.destination.hasIpv4)
+    return undefined
+  const isAboutIpv6 = /ipv6(?!:)|ip6\.arpa/i.test(result.reply.text)
+  return isAboutIpv6 || findPairAction(result, providerOf(attempt), false) ? result.reply.text : undefined
 }
-
-/** Also after a permanent rejection: the next attempt does not use IPv6. */
-const toRetryOverIpv4 = (verdict: Verdict): Verdict =>
-  verdict.kind === 'bounced' ? { ...verdict, kind: 'deferred', reason: verdict.reply } : verdict
 
 /** The provider of an attempt, by its name in providers.toml. */
 const providerOf = ({ destination: { pair } }: InFlightAttempt): string | undefined =>

@@ -187,7 +187,7 @@ export class InFlightAttempts {
     return this.#app.commit.writeFromReserve((tx) =>
       outcomes.map(({ attempt, verdict, session }) => {
         const counted = toCountedOutcome(verdict)
-        if (counted) countOutcome(tx, attempt.destination.pair, counted, this.#app.clock.now())
+        if (counted) countOutcome(tx, attempt.destination.pair, { ...counted, session }, this.#app.clock.now())
         return writeOutcome(this.#app, tx, attempt, verdict, session, this.#computeReleaseAt(attempt, verdict))
       }),
     )

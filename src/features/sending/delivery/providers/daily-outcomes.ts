@@ -13,6 +13,7 @@ import { perOwner } from '#platform/per-owner.ts'
 import type { Config } from '#platform/settings/config.ts'
 import { parseOutboundSource } from '#platform/settings/outbound-source.ts'
 import type { Millis } from '#platform/time/clock.ts'
+import type { AttemptSession } from '../protocol.ts'
 import type { TrafficOutcome } from './limits.ts'
 import type { Pair } from './pair.ts'
 import { labelProvider, OVERFLOW_PROVIDER, ProviderRegistry, SMARTHOST_PROVIDER } from './registry.ts'
@@ -27,6 +28,7 @@ export interface CountedOutcome {
   readonly reply?: string
   /** Whether the reply blames our address or set-up. */
   readonly isBlocked?: boolean
+  readonly session?: Pick<AttemptSession, 'localAddress'> | undefined
 }
 
 /** Begins the keys that are passed to `Tx.add`; those of hourly counters begin with a digit. */
@@ -57,9 +59,14 @@ const sql = prepareStatements((db) => ({
 }))
 
 /** Counts an outcome in its transaction. Servers of this process are not counted. */
-export function countOutcome(tx: Tx, pair: Pair, { outcome, reply, isBlocked }: CountedOutcome, now: Millis): void {
+export function countOutcome(tx: Tx, pair: Pair, counted: CountedOutcome, now: Millis): void {
   if (pair.provider.isLocal) return
-  const key = `${pair.dayOf(now)}|${pair.sourceIp}|${labelProvider(pair.provider)}`
+  const { outcome, reply, isBlocked, session } = counted
+  // After its IPv4 addresses, those of IPv6 are dialled from our address of that family.
+  const { localAddress = '' } = session ?? {}
+  const isOther = isIP(pair.sourceIp) * isIP(localAddress) === 4 * 6
+  const source = isOther ? localAddress : pair.sourceIp
+  const key = `${pair.dayOf(now)}|${source}|${labelProvider(pair.provider)}`
   tx.add(`${KEY_PREFIX}${key}|${outcome}|${isBlocked ? 1 : 0}|${reply === undefined ? '' : summariseReply(reply)}`, 1)
 }
 
@@ -101,7 +108,7 @@ export const summariseReply = (reply: string): string =>
     .toWellFormed()
 
 function summariseWord(word: string): string {
-  if (word.includes('@') || (word.startsWith('<') && word.endsWith('>'))) return '<address>'
+  if (/@|%40/.test(word) || (word.startsWith('<') && word.endsWith('>'))) return '<address>'
   if (/^\(?https?:/i.test(word)) return word.split('?', 1)[0] ?? ''
   const isId = word.length > MAX_PLAIN_WORD_LENGTH && /\d/.test(word) && isIP(word.replace(/[^\da-f.:]/gi, '')) === 0
   return isId ? '…' : word

@@ -192,6 +192,7 @@ const sql = prepareStatements((db) => ({
     `INSERT OR REPLACE INTO warm_ups (provider, source, day, budget, is_blocked)
      VALUES ($provider, $source, $day, $budget, $isBlocked)`,
   ),
+  verified: db.prepare<{ n: number }, []>('SELECT 1 AS n FROM domains WHERE verified_at IS NOT NULL LIMIT 1'),
 }))
 
 /** In place of a provider: the row says whether the address itself is new (budget 0) or sent before (null). */
@@ -218,13 +219,18 @@ export const isEstablished = (app: Pick<App, 'db'>, source: string): boolean | u
 }
 
 /** Records for each address that is configured for the first time whether mail has left from it before. */
-export async function recordSources(app: Pick<App, 'commit' | 'db'>, sources: readonly string[]): Promise<void> {
+export async function recordSources(
+  app: Pick<App, 'clock' | 'commit' | 'db'>,
+  sources: readonly string[],
+): Promise<void> {
   const unknown = sources.filter((source) => isEstablished(app, source) === undefined)
   if (unknown.length === 0) return
   await app.commit.writeFromReserve((tx) => {
     for (const source of unknown) {
       const budget = hasSentFrom(tx.db, source) ? null : 0
-      saveWarmUp(tx, WHOLE_SOURCE, source, { isBlocked: false, day: 0, budget })
+      // With the first domain, the SPF record is published for this address as well.
+      const day = sql(tx.db).verified.get() ? dayOf(app.clock.now()) : 0
+      saveWarmUp(tx, WHOLE_SOURCE, source, { isBlocked: false, day, budget })
     }
   })
 }

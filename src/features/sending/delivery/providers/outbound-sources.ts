@@ -2,14 +2,15 @@
  * @module Names our outgoing addresses and chooses the one of an attempt among those of `TASSIS_OUTBOUND_IPS`: in turn,
  * those that may send soonest first. Never dials.
  */
-import { isIPv6 } from 'node:net'
+import { isIP, isIPv6 } from 'node:net'
 import { networkInterfaces } from 'node:os'
 import type { App } from '#features/core/app/app.ts'
+import { prepareStatements } from '#platform/db/open.ts'
 import { perOwner } from '#platform/per-owner.ts'
 import type { Config } from '#platform/settings/config.ts'
 import { parseOutboundSource } from '#platform/settings/outbound-source.ts'
-import { resolveHostAddresses } from '#protocols/dns/mail-route.ts'
 import { toArpaName } from '#protocols/dns/message.ts'
+import { isFailedAnswer } from '#protocols/dns/resolver.ts'
 import { confirmReverseName } from '#protocols/dns/reverse-name.ts'
 import { canConnectTo } from '#protocols/dns/special-addresses.ts'
 import type { OutboundSource, Route } from '../protocol.ts'
@@ -71,6 +72,22 @@ const ipv6Of = perOwner((_: Config): { problem: string | undefined } => ({ probl
 export const usesIpv6 = (config: Config): boolean =>
   config.ipv6 === true || (config.ipv6 === 'auto' && ipv6Of(config).problem === undefined)
 
+const sql = prepareStatements((db) => ({
+  // The address was configured on `day`, of which the time is not known.
+  uncovered: db.prepare<{ n: number }, [number]>(
+    `SELECT 1 AS n FROM domains WHERE account_id = ? AND deleted_at IS NULL AND verified_at IS NOT NULL
+     AND (spf_verified = 0 OR coalesce(checked_at, 0) <
+       (SELECT coalesce(max(day) + 1, 1) * 86400000 FROM warm_ups WHERE provider = '' AND instr(source, ':') > 0)) LIMIT 1`,
+  ),
+}))
+
+/**
+ * Whether mail of an account may leave over IPv6 now. With `auto` only while SPF of all its domains was found to cover
+ * our addresses since the IPv6 address is one of them: what passes over IPv4 must not fail over IPv6.
+ */
+export const mayUseIpv6 = ({ config, db }: Pick<App, 'config' | 'db'>, accountId: number): boolean =>
+  usesIpv6(config) && (config.ipv6 === true || !sql(db).uncovered.get(accountId))
+
 export interface SourceName extends OutboundSource {
   /** What is wrong, and how to fix it; undefined: nothing, or it is not known yet. */
   readonly problem: string | undefined
@@ -82,6 +99,7 @@ export class SourceNames {
   readonly #app: Pick<App, 'config' | 'log' | 'resolver'>
   readonly #listLocalAddresses: () => readonly string[]
   #checked: readonly SourceName[] = []
+  #checking: Promise<void> | undefined
 
   /** @param listLocalAddresses those of this machine */
   constructor(
@@ -105,8 +123,18 @@ export class SourceNames {
     return ipv6Of(this.#app.config).problem
   }
 
-  /** Checks all addresses, and logs new problems. What DNS does not answer stays as it was. */
-  async check(): Promise<void> {
+  /**
+   * Checks all addresses, or waits for the check in progress, and logs new problems. What DNS does not answer stays as
+   * it was.
+   */
+  check(): Promise<void> {
+    this.#checking ??= this.#check().finally(() => {
+      this.#checking = undefined
+    })
+    return this.#checking
+  }
+
+  async #check(): Promise<void> {
     const sources = await this.#listSources()
     const known = new Map(this.#checked.map(({ ip, problem }) => [ip, problem]))
     this.#checked = await Promise.all(
@@ -126,13 +154,17 @@ export class SourceNames {
   /** The configured addresses; without any, those to which the host name leads. */
   async #listSources(): Promise<OutboundSource[]> {
     const { config, resolver } = this.#app
-    const { delivery, hostname, ipv6, outboundIps } = config
+    const { delivery, hostname, outboundIps } = config
     if (delivery !== 'direct') return []
     if (outboundIps.length > 0) return listSources(config)
     if (!hostname.includes('.')) return []
-    const found = await resolveHostAddresses(resolver, hostname, { ipv6: ipv6 !== false })
-    if (found.kind !== 'ok') return []
-    return found.addresses.map((ip) => ({ ip, ehloName: hostname }))
+    const listAddresses = async (family: number) => {
+      const answer = await (family === 6 ? resolver.aaaa(hostname) : resolver.a(hostname))
+      if (isFailedAnswer(answer)) return this.#checked.flatMap(({ ip }) => (isIP(ip) === family ? ip : []))
+      return answer.kind === 'ok' ? answer.records : []
+    }
+    const found = await Promise.all((config.ipv6 === false ? [4] : [4, 6]).map(listAddresses))
+    return found.flat().map((ip) => ({ ip, ehloName: hostname }))
   }
 
   /**
@@ -147,7 +179,7 @@ export class SourceNames {
     const own = outboundIps.length > 0 ? configured : [...new Set(this.#listLocalAddresses())].filter(isUsable)
     if (own.length === 0)
       return outboundIps.length > 0
-        ? 'TASSIS_OUTBOUND_IPS names no public IPv6 address, so SPF records cover none. Add the one of this machine.'
+        ? 'TASSIS_OUTBOUND_IPS names no public IPv6 address, so SPF records cover none. Before you add one, have the owners of all domains add it (ip6:) to their SPF records; domains without it cannot send after three days.'
         : 'this machine has no public IPv6 address.'
     if (outboundIps.length === 0 && own.length > 1)
       return `this machine has several IPv6 addresses (${own.slice(0, 3).join(', ')}). Name the one to use, and the IPv4 address, in TASSIS_OUTBOUND_IPS.`

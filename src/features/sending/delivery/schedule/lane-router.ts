@@ -89,7 +89,8 @@ export class LaneRouter {
     const preferred = usable.find((source) => source.ip === last && isPreferable(source))
     // An address that the provider blocks gets mail when no other may send now.
     const isClean = (source: OutboundSource) => !isOftenBlocked(app.db, pairOf(source), pairs.instant().now)
-    const clean = usable.length > 1 ? usable.filter((source) => isPreferable(source) && isClean(source)) : []
+    const clean =
+      usable.length > 1 && !preferred ? usable.filter((source) => isPreferable(source) && isClean(source)) : []
     const source = preferred ?? sources.choose(clean.length > 0 ? clean : usable, msUntilAllowed)
     if (!source) return { pair: pairs.get(provider, ''), source, siteName: route.site }
     // Mail that was last sent from another address that may send now waits for a turn of that one.

@@ -26,7 +26,7 @@ import { canConnectTo } from '#protocols/dns/special-addresses.ts'
 import { allowsMailHost } from '#protocols/smtp/mta-sts.ts'
 import { type AddressFailure, type BounceCategory, CAPTURE_HOST, type Route, type RouteHost } from '../protocol.ts'
 import { formatTarget, parseTarget, type RedirectTarget } from '../providers/lane-provider.ts'
-import { usesIpv6 } from '../providers/outbound-sources.ts'
+import { mayUseIpv6, usesIpv6 } from '../providers/outbound-sources.ts'
 import { OVERFLOW_PROVIDER, SMARTHOST_PROVIDER } from '../providers/registry.ts'
 
 export type RouteResult =
@@ -64,9 +64,10 @@ export async function routeLane(
   if (domain === SANDBOX_LANE || app.config.delivery === 'capture')
     return { kind: 'route', route: buildLocalRoute(CAPTURE_HOST, capture) }
   const redirect = parseTarget(findRedirect(app.db, lane, provider) ?? '')
-  if (redirect) return resolveRedirectRoute(app, redirect, security)
+  const ipv6 = mayUseIpv6(app, accountOfLane(lane))
+  if (redirect) return resolveRedirectRoute(app, redirect, security, ipv6)
   if (app.config.delivery === 'relay') return resolveSmarthostRoute(app, SMARTHOST_PROVIDER)
-  return resolveDirectRoute(app, domain, security)
+  return resolveDirectRoute(app, domain, security, ipv6)
 }
 
 const buildLocalRoute = (name: string, { host, port }: LocalAddress): Route => ({
@@ -81,9 +82,14 @@ const buildLocalRoute = (name: string, { host, port }: LocalAddress): Route => (
  * The route of redirected mail. A host that the operator names may have any address, like a smarthost; the MX hosts of
  * a domain may not. A target that does not resolve bounces nothing.
  */
-async function resolveRedirectRoute(app: App, target: RedirectTarget, security: DemandSource): Promise<RouteResult> {
+async function resolveRedirectRoute(
+  app: App,
+  target: RedirectTarget,
+  security: DemandSource,
+  ipv6: boolean,
+): Promise<RouteResult> {
   const { host, isHost, port = app.config.smtpPort } = target
-  const found = isHost ? await resolveNamedHost(app, host) : await resolveDirectRoute(app, host, security)
+  const found = isHost ? await resolveNamedHost(app, host) : await resolveDirectRoute(app, host, security, ipv6)
   if (found.kind === 'pending') return found
   if (found.kind !== 'route')
     return temporary(`451 4.4.4 The operator redirects this mail to ${formatTarget(target)}: ${found.text}`)
@@ -138,7 +144,12 @@ export async function resolveSmarthostRoute(
   }
 }
 
-async function resolveDirectRoute(app: App, domain: string, security: DemandSource): Promise<RouteResult> {
+async function resolveDirectRoute(
+  app: App,
+  domain: string,
+  security: DemandSource,
+  ipv6: boolean,
+): Promise<RouteResult> {
   // Begins the look for a policy; its result is read when the hosts are known.
   security.findSts(domain)
   const mail = await resolveMailHosts(app.resolver, domain, { shuffle: shuffle })
@@ -156,7 +167,7 @@ async function resolveDirectRoute(app: App, domain: string, security: DemandSour
     case 'temporary':
       return temporary(`451 4.4.3 ${mail.reason}`)
     case 'ok':
-      return resolveHostsRoute(app, domain, mail, security)
+      return resolveHostsRoute(app, domain, mail, security, ipv6)
   }
 }
 
@@ -177,9 +188,10 @@ async function resolveHostsRoute(
   domain: string,
   mail: Extract<MailRoute, { kind: 'ok' }>,
   security: DemandSource,
+  ipv6: boolean,
 ): Promise<RouteResult> {
   const { hosts } = mail
-  const found = await resolveRouteAddresses(app.resolver, hosts, { ipv6: usesIpv6(app.config) })
+  const found = await resolveRouteAddresses(app.resolver, hosts, { ipv6 })
   if (found.kind === 'temporary') return temporary(`451 4.4.3 ${found.reason}`)
   if (found.kind === 'no-address') {
     const names = hosts.map(({ host }) => host).join(', ')
