@@ -5,10 +5,12 @@
 import { isIP, isIPv6 } from 'node:net'
 import { networkInterfaces } from 'node:os'
 import type { App } from '#features/core/app/app.ts'
+import { storeNewest } from '#platform/bounded-map.ts'
 import { prepareStatements } from '#platform/db/open.ts'
 import { perOwner } from '#platform/per-owner.ts'
 import type { Config } from '#platform/settings/config.ts'
 import { parseOutboundSource } from '#platform/settings/outbound-source.ts'
+import { minutes } from '#platform/units.ts'
 import { toArpaName } from '#protocols/dns/message.ts'
 import { isFailedAnswer } from '#protocols/dns/resolver.ts'
 import { confirmReverseName } from '#protocols/dns/reverse-name.ts'
@@ -81,12 +83,25 @@ const sql = prepareStatements((db) => ({
   ),
 }))
 
+/** How long an answer is used, because an account may have thousands of domains. */
+const ANSWER_MS = minutes(1)
+const MAX_ANSWERS = 10_000
+/** By account. */
+const answersOf = perOwner((_: Config) => new Map<number, { readonly isCovered: boolean; readonly untilMs: number }>())
+
 /**
  * Whether mail of an account may leave over IPv6 now. With `auto` only while SPF of all its domains was found to cover
  * our addresses since the IPv6 address is one of them: what passes over IPv4 must not fail over IPv6.
  */
-export const mayUseIpv6 = ({ config, db }: Pick<App, 'config' | 'db'>, accountId: number): boolean =>
-  usesIpv6(config) && (config.ipv6 === true || !sql(db).uncovered.get(accountId))
+export function mayUseIpv6({ clock, config, db }: Pick<App, 'clock' | 'config' | 'db'>, accountId: number): boolean {
+  if (config.ipv6 !== 'auto' || !usesIpv6(config)) return usesIpv6(config)
+  const nowMs = clock.monotonicMs()
+  const known = answersOf(config).get(accountId)
+  if (known && known.untilMs > nowMs) return known.isCovered
+  const isCovered = !sql(db).uncovered.get(accountId)
+  storeNewest(answersOf(config), accountId, { isCovered, untilMs: nowMs + ANSWER_MS }, MAX_ANSWERS)
+  return isCovered
+}
 
 export interface SourceName extends OutboundSource {
   /** What is wrong, and how to fix it; undefined: nothing, or it is not known yet. */
