@@ -21,6 +21,7 @@ import { findFreePort } from '#test/support/free-port.ts'
 import { isOpenDkimAvailable, type OpenDkim, startOpenDkim } from '#test/support/opendkim.ts'
 import { isPostfixAvailable, type Postfix, startPostfix } from '#test/support/postfix.ts'
 import { createResolver } from '#test/support/resolver.ts'
+import { GTUBE, type RspamdStub, startRspamdStub } from '#test/support/rspamd.ts'
 import { type ScriptedSmtp, startScriptedSmtp } from '#test/support/scripted-smtp.ts'
 import { connectSmtp } from '#test/support/smtp-client.ts'
 import { createTestUser } from '#test/support/users.ts'
@@ -41,6 +42,7 @@ suite('a route that forwards', () => {
   let milter: OpenDkim
   let postfix: Postfix
   let dns: DnsServer
+  let rspamd: RspamdStub
   let service: EmailApi
   let domainId = ''
   let authorKey = ''
@@ -61,12 +63,20 @@ suite('a route that forwards', () => {
       'spf-only.test': OURS,
       '_dmarc.spf-only.test': { TXT: ['v=DMARC1; p=reject'] },
     })
+    rspamd = startRspamdStub(() => {
+      const isSpam = rspamd.asked.at(-1)?.message.includes(GTUBE)
+      return Response.json({ score: isSpam ? 15 : 0, required_score: 15, action: isSpam ? 'reject' : 'no action' })
+    })
     service = await createEmailApi({
       clock: systemClock,
       delivers: true,
       receives: true,
       resolver: createResolver(dns),
-      settings: { TASSIS_SMTP_PORT: String(postfixPort), TASSIS_INBOUND_ADDR: `127.0.0.1:${inboundPort}` },
+      settings: {
+        TASSIS_SMTP_PORT: String(postfixPort),
+        TASSIS_INBOUND_ADDR: `127.0.0.1:${inboundPort}`,
+        TASSIS_RSPAMD_URL: rspamd.url,
+      },
     })
     const { app, api, actor, dataDir } = service
     app.db.run('UPDATE domains SET inbound_enabled = 1 WHERE domain = ?', [VERIFIED])
@@ -99,7 +109,7 @@ suite('a route that forwards', () => {
     domainId = domains.find(({ domain }) => domain === VERIFIED)?.id ?? ''
   }, 60_000)
   afterAll(async () => {
-    for (const each of [service, postfix, milter, final]) await each?.[Symbol.asyncDispose]()
+    for (const each of [service, postfix, milter, final, rspamd]) await each?.[Symbol.asyncDispose]()
     await dns?.close()
   })
 
@@ -213,13 +223,19 @@ suite('a route that forwards', () => {
   })
 
   // Proves: inbound-44
-  test.each([
+  test.each<[string, string, Buffer, policy?: string]>([
     ['forged', 'It is probably forged', message('ada@author.test', 'forged')],
     ['passed on', 'It was forwarded 3 times', message('a@spf-only.test', 'on', 'X-Tassis-Forwarded: x\r\n'.repeat(3))],
     ['in a loop', 'It has passed 50 servers', message('a@spf-only.test', 'hops', 'Received: by x\r\n'.repeat(50))],
     ['without From', 'It has no valid From', Buffer.from('Subject: x\r\n\r\nHello.\r\n')],
-  ])('keeps a message that is %s, with the reason', async (_, reason, text) => {
+    ['of two authors', 'It has several From', message('a@spf-only.test', '2', `From: boss@${VERIFIED}\r\n`)],
+    ['spam', 'It is spam by the verdict', message('ada@spf-only.test', 'spam', '', `${GTUBE}\r\n`)],
+    ['from us, forged', 'It may be forged', message(`Boss <boss@${VERIFIED}>`, 'boss'), 'none'],
+    ['from below us, forged', 'It may be forged', message(`<boss@a.${VERIFIED}>`, 'boss'), 'quarantine'],
+  ])('keeps a message that is %s, with the reason', async (_, reason, text, ...[policy = 'reject']) => {
+    dns.zone[`_dmarc.${VERIFIED}`] = { TXT: [`v=DMARC1; p=${policy}`] }
     const [inbound] = await receive('support', 'ada@spf-only.test', text)
+    dns.zone[`_dmarc.${VERIFIED}`] = { TXT: ['v=DMARC1; p=reject'] }
     expect(await targets(inbound?.id)).toEqual([
       { address: PERSON, email_id: null, status: 'refused', reason: expect.stringContaining(reason) },
     ])

@@ -11,12 +11,14 @@ import type { ReceivedMail } from '#features/receiving/received/message.ts'
 import { formatTraceFields, truncateHeader } from '#features/receiving/received/parts.ts'
 import { isForwardTarget, type RouteRule } from '#features/receiving/route-rules/rows.ts'
 import { insertSendable } from '#features/sending/accept/accept.ts'
+import { findRegistrableDomain } from '#features/setup/domains/name.ts'
 import type { Tx } from '#platform/db/commit.ts'
 import { AppError } from '#platform/errors.ts'
 import { formatUuid, type UuidBytes } from '#platform/ids.ts'
 import { yieldToEventLoop } from '#platform/time/clock.ts'
 import { KiB } from '#platform/units.ts'
-import { formatMailbox, parseMailbox, parseMailboxList } from '#protocols/address/parse.ts'
+import { toComparableDomain } from '#protocols/address/domain.ts'
+import { domainOfMailbox, formatMailbox, parseMailbox, parseMailboxList } from '#protocols/address/parse.ts'
 import { removeForgedResults } from '#protocols/authentication/results-filter.ts'
 import { encodeMailboxes, foldField } from '#protocols/mime/fields.ts'
 import { asBuffer } from '#protocols/mime/source.ts'
@@ -42,7 +44,7 @@ export async function prepareForward(app: App, route: RouteRule, address: string
   const list = parseMailboxList(message.from ?? '')
   const [author = parseMailbox(message.fromAddresses[0] ?? '')] = list.kind === 'ok' ? list.mailboxes : []
   const own = parseMailbox(address)
-  const refusal = findRefusal(route, received)
+  const refusal = findRefusal(route, address, received)
   if (refusal !== undefined) return { refusal }
   if (!('address' in author && 'address' in own)) return { refusal: 'It has no valid From address.' }
   const isRewritten = mustRewriteFrom(received)
@@ -58,20 +60,29 @@ export async function prepareForward(app: App, route: RouteRule, address: string
 /** Why a message may not be forwarded, as a sentence. */
 function findRefusal(
   { uuid }: RouteRule,
+  address: string,
   { message, problem, authentication, spam }: ReceivedMail,
 ): string | undefined {
   const valuesOf = (name: string): string[] =>
     message.headers.flatMap(([field, value]) => (field.toLowerCase() === name ? [value.trim()] : []))
   const traces = valuesOf(TRACE_FIELD.toLowerCase())
-  const { result, policy } = authentication.details.dmarc
+  const { spf, dkim, dmarc } = authentication.details
+  const organisationOf = (mailbox: string) => findRegistrableDomain(toComparableDomain(domainOfMailbox(mailbox)))
+  const isOurs = (mailbox: string): boolean => organisationOf(mailbox) === organisationOf(address)
+  const provers = [spf, ...dkim].filter(({ result, domain }) => result === 'pass' && isOurs(domain))
   if (problem !== undefined) return 'It could not be parsed.'
   if (traces.includes(formatUuid(uuid))) return 'The route forwarded it before: its addresses lead back here.'
   if (traces.length >= MAX_FORWARDS) return `It was forwarded ${traces.length} times before.`
   if (valuesOf('received').length >= MAX_HOPS) return `It has passed ${MAX_HOPS} servers, so it is in a loop.`
   // The target would reject what follows, and that would count against us.
   if (spam?.verdict === 'spam') return 'It is spam by the verdict of rspamd.'
-  if (result === 'fail' && policy?.toLowerCase() === 'reject')
+  if (valuesOf('from').length > 1) return 'It has several From fields, which receivers reject.'
+  if (dmarc.result === 'fail' && dmarc.policy?.toLowerCase() === 'reject')
     return 'It is probably forged: it fails DMARC, and the domain in From wants such mail rejected.'
+  // Our signature and return path would make it pass at the target.
+  const isProven = dmarc.result === 'pass' || (dmarc.result === 'none' && provers.length > 0)
+  if (!isProven && message.fromAddresses.some(isOurs))
+    return 'It may be forged: its From is at the domain that received it, which neither SPF nor DKIM proves.'
   return undefined
 }
 
