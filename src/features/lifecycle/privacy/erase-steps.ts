@@ -142,9 +142,10 @@ const mailboxes: Step = (app, { accountId, cursor: after }, { addressKey, isName
   }
 }
 
-const inbound: Step = (app, { accountId, cursor: after }, { isNamedIn: isIn }) => {
+const inbound: Step = (app, erasure, { isNamedIn: isIn }) => {
+  const { accountId, cursor: after } = erasure
   const { ids, next } = findInboundOfPerson(app.db, { accountId, after, isIn, max: MAX_MESSAGES })
-  return (tx) => ({ rows: eraseInbound(app, tx, ids), next })
+  return (tx) => ({ rows: eraseInbound(app, tx, ids, (emailId) => recordOpenEmail(tx, erasure, emailId)), next })
 }
 
 /** Every report may contain these addresses; they identify no person. */

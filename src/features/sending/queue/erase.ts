@@ -49,8 +49,10 @@ const sql = prepareStatements((db) => ({
     `SELECT account_id AS accountId, html_ref AS htmlRef, text_ref AS textRef, attachments, extra, quota_month AS quotaMonth,
      EXISTS (SELECT 1 FROM recipients WHERE email_id = emails.id AND recipients.status IN ${OPEN_CODES}) AS isOpen FROM emails WHERE id = ?`,
   ),
+  // From of forwarded mail is a person who wrote to the account.
   empty: db.prepare(
-    `UPDATE emails SET subject = '', html_ref = NULL, text_ref = NULL, attachments = NULL, extra = NULL WHERE id = ?`,
+    `UPDATE emails SET subject = '', html_ref = NULL, text_ref = NULL, attachments = NULL, extra = NULL,
+       from_address = CASE WHEN extra ->> '$.whole' IS NULL THEN from_address ELSE '${ERASED_ADDRESS}' END WHERE id = ?`,
   ),
   // Emails and their recipients are inserted together, so both are in the same order.
   withOthersInHeader: db.prepare<{ id: number; extra: string }, [number, number, number]>(

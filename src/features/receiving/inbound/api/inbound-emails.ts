@@ -268,18 +268,22 @@ export function deleteInbound(app: App, actor: Actor, id: string): Promise<void>
   })
 }
 
-/** Deletes an inbound email with its references to content, and what of it was forwarded unless that is being sent. */
-export function removeInbound(app: Pick<App, 'contentDropped'>, tx: Tx, email: InboundEmail): void {
+/**
+ * Deletes an inbound email with its references to content, and what of it was forwarded. Returns the row of the email
+ * that forwards it while that is being sent.
+ */
+export function removeInbound(app: Pick<App, 'contentDropped'>, tx: Tx, email: InboundEmail): number | undefined {
   const { headersRef, textRef, htmlRef, attachments, rawRef, forward } = email
   const { email: forwarded = '' } = JSON.parse(forward ?? '{}') as Partial<ForwardState>
   const sent = sql(tx.db).sent.get(parseUuid(forwarded) ?? new Uint8Array())
-  if (sent) eraseEmailContent(app, tx, sent.id)
+  const open = sent && !eraseEmailContent(app, tx, sent.id) ? sent.id : undefined
   sql(tx.db).delete.run(email.id)
   countInbound(tx, email.accountId, -1)
   dropContent(app, tx, {
     content: [headersRef, textRef, htmlRef, ...attachments.map(({ ref }) => ref)],
     rawMail: [rawRef],
   })
+  return open
 }
 
 export const listUnparsedInboundAfter = (db: Database, after: number, limit: number): number[] =>
@@ -296,9 +300,18 @@ export const findInboundById = (db: Database, id: number) => toFound(sql(db).byI
 export const findInboundOfPerson = (db: Database, search: PersonSearch): FoundMessages =>
   selectOfPerson(sql(db).ofAccountAfter.all(search.accountId, search.after, SCAN_BATCH_SIZE), search)
 
-export function eraseInbound(app: Pick<App, 'contentDropped'>, tx: Tx, ids: readonly number[]): number {
+/** @param onOpen gets the row of each email that still forwards one */
+export function eraseInbound(
+  app: Pick<App, 'contentDropped'>,
+  tx: Tx,
+  ids: readonly number[],
+  onOpen = (_emailId: number): void => {},
+): number {
   const emails = ids.flatMap((id) => findInboundById(tx.db, id) ?? [])
-  for (const email of emails) removeInbound(app, tx, email)
+  for (const email of emails) {
+    const open = removeInbound(app, tx, email)
+    if (open !== undefined) onOpen(open)
+  }
   return emails.length
 }
 
