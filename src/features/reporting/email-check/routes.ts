@@ -11,16 +11,17 @@ import { SendRequest } from '#features/sending/accept/model.ts'
 import { requireSendable } from '#features/sending/accept/sendable.ts'
 import { composeDraft } from '#features/sending/delivery/message/draft.ts'
 import { trackingBaseUrl } from '#features/sending/tracking/tokens.ts'
+import { findDomainById } from '#features/setup/domains/domains.ts'
 import { findTrackingHost } from '#features/setup/domains/tracking-domain.ts'
 import { startRenderSession } from '#features/setup/templates/render.ts'
-import { prepareStatements } from '#platform/db/open.ts'
 import { describeRoute } from '#platform/http/access.ts'
 import { serverBusy } from '#platform/http/body.ts'
 import { dataBody } from '#platform/http/envelope.ts'
 import { createRateLimiter, requireTaken } from '#platform/http/rate-limit.ts'
 import * as S from '#platform/http/schemas.ts'
+import { formatUuid } from '#platform/ids.ts'
 import { KiB } from '#platform/units.ts'
-import { type AddFinding, createFindings, lintMail, SEVERITIES } from './lint.ts'
+import { Finding, Findings, lintMail } from './lint.ts'
 
 const RATE = { ratePerSecond: 2, burst: 60 }
 const BYTES_PER_WORK_UNIT = 4 * KiB
@@ -32,16 +33,7 @@ const Result = (description: string) => S.StringEnum(['pass', 'fail'], { descrip
 const EmailCheck = Type.Object({
   verdict: S.StringEnum(['ok', 'warnings', 'problems'], { description: 'By the gravest finding; `info` is ok.' }),
   score: S.Nullable(Type.Number(), { description: 'Score by rspamd; null: there is none.' }),
-  findings: Type.Array(
-    Type.Object({
-      id: S.Text('Kind of finding.'),
-      severity: S.StringEnum(SEVERITIES, { description: '`problem`: receivers may reject it or mark it as spam.' }),
-      message: S.Text('What was found.'),
-      advice: S.Text('What to do.'),
-      where: Type.Optional(S.Text('The link, picture or file.')),
-    }),
-    { description: 'The gravest first; at most five of a kind.' },
-  ),
+  findings: Type.Array(Finding, { description: 'The gravest first; at most five of a kind.' }),
   authentication: S.Part('As receivers will see it.', {
     from_domain: S.Text('Domain of From.'),
     is_verified: Type.Boolean({ description: 'Whether the domain is verified; if not, the mail goes to the sandbox.' }),
@@ -56,13 +48,6 @@ const EmailCheck = Type.Object({
   html_bytes: S.Count('Size of its HTML as sent.'),
   rspamd: SpamVerdictOrNull,
 })
-
-const sql = prepareStatements((db) => ({
-  flags: db.prepare<{ spf: number; dkim: number; returnPath: number; dmarc: number; isVerified: number }, [number]>(
-    `SELECT spf_verified AS spf, dkim_verified AS dkim, return_path_verified AS returnPath, dmarc_verified AS dmarc,
-     verified_at IS NOT NULL AS isVerified FROM domains WHERE id = ?`,
-  ),
-}))
 
 export function emailCheckRoutes(app: App) {
   const limiter = createRateLimiter(app.clock)
@@ -106,50 +91,46 @@ async function checkEmail(app: App, actor: Actor, request: SendRequest) {
 }
 
 async function judgeDraft(app: App, actor: Actor, draft: Draft, sendable: ReturnType<typeof requireSendable>) {
-  const { message, domain, headers, htmlAsSent } = await composeDraft(app, actor, draft, sendable)
-  const { domainId, priority, tracked } = sendable
-  const { findings, add } = createFindings()
-  const flags = sql(app.db).flags.get(domainId)
-  const isVerified = flags?.isVerified === 1
-  const [dkim, spf] = [flags?.dkim === 1, flags?.spf === 1 && flags.returnPath === 1]
-  const records = `Publish the records of ${domain.domain} as GET /v1/domains/{id} shows them.`
-  if (!isVerified)
-    add('problem', 'domain_unverified', `${domain.domain} is not verified, so this would go to the sandbox.`, records)
-  if (!dkim && !spf) add('problem', 'dmarc_fail', 'DKIM, SPF and so DMARC will fail.', records)
-  if (flags?.dmarc !== 1)
-    add('warning', 'dmarc_missing', 'DNS has no DMARC record, which Gmail and Yahoo ask for.', records)
-  const rspamd = app.config.rspamdUrl === '' ? null : await askRspamd(app, draft, message, domain.returnPathDomain, add)
+  const { message, headers, htmlAsSent, ...composed } = await composeDraft(app, actor, draft, sendable)
+  const { domain: name, returnPathDomain } = composed.domain
+  const found = new Findings()
+  const domain = findDomainById(app.db, sendable.domainId)
+  const isVerified = domain?.verifiedAt != null
+  const records = domain?.verified
+  const [dkim, spf] = [records?.dkim === true, records?.spf === true && records.return_path]
+  const has_dmarc_record = records?.dmarc === true
+  const whose = { domain: name, id: domain && formatUuid(domain.uuid) }
+  if (!isVerified) found.add('domain_unverified', whose)
+  if (!dkim && !spf) found.add('dmarc_fail', whose)
+  if (!has_dmarc_record) found.add('dmarc_missing', whose)
+  const rspamd = app.config.rspamdUrl === '' ? null : await askRspamd(app, draft, message, returnPathDomain, found)
   const [htmlBytes, sizeBytes] = [Buffer.byteLength(htmlAsSent), message.length]
-  const trackingUrl = trackingBaseUrl(app.config.publicUrl, findTrackingHost(app.db, domainId))
-  const trackingHost = tracked.clicks ? URL.parse(trackingUrl)?.hostname : undefined
-  const isBulk = !draft.transactional || priority === 'low'
-  lintMail(draft, { headers, htmlBytes, sizeBytes, isBulk, trackingHost }, add)
-  const gravest = SEVERITIES.find((severity) => findings.some((finding) => finding.severity === severity)) ?? 'info'
+  const trackingUrl = trackingBaseUrl(app.config.publicUrl, findTrackingHost(app.db, sendable.domainId))
+  const trackingHost = sendable.tracked.clicks ? URL.parse(trackingUrl)?.hostname : undefined
+  const isBulk = !draft.transactional || sendable.priority === 'low'
+  lintMail(draft, { headers, htmlBytes, sizeBytes, isBulk, trackingHost }, found)
+  const findings = found.list()
   const toResult = (isPassed: boolean) => (isPassed ? 'pass' : 'fail')
   return {
-    verdict: VERDICTS[gravest],
-    score: rspamd?.score ?? null,
-    findings: SEVERITIES.flatMap((severity) => findings.filter((finding) => finding.severity === severity)),
+    ...{ verdict: VERDICTS[findings[0]?.severity ?? 'info'], score: rspamd?.score ?? null, findings, rspamd },
     authentication: {
-      ...{ from_domain: draft.fromDomain, dkim_domain: domain.domain, spf_domain: domain.returnPathDomain },
-      ...{ is_verified: isVerified, has_dmarc_record: flags?.dmarc === 1 },
+      ...{ from_domain: draft.fromDomain, is_verified: isVerified, has_dmarc_record },
+      ...{ dkim_domain: name, spf_domain: returnPathDomain },
       ...({ dkim: toResult(dkim), spf: toResult(spf), dmarc: toResult(dkim || spf) } as const),
     },
-    ...{ size_bytes: sizeBytes, html_bytes: htmlBytes, rspamd },
+    ...{ size_bytes: sizeBytes, html_bytes: htmlBytes },
   }
 }
 
 const VERDICTS = { problem: 'problems', warning: 'warnings', info: 'ok' } as const
 
-async function askRspamd(app: App, { recipients }: Draft, message: Buffer, returnPathDomain: string, add: AddFinding) {
+async function askRspamd(app: App, { recipients }: Draft, message: Buffer, returnPathDomain: string, found: Findings) {
   const envelope = { mailFrom: `check@${returnPathDomain}`, helo: app.config.hostname }
   const verdict = await scanMessage(app, message, { ...envelope, rcptTo: recipients.map(({ address }) => address) })
   if (typeof verdict === 'string') {
-    add('info', 'rspamd_unavailable', `There is no verdict of rspamd: ${verdict}.`, 'Try again later.')
+    found.add('rspamd_unavailable', { reason: verdict })
     return null
   }
-  const text = `Rspamd scores it ${verdict.score} of ${verdict.required}: ${verdict.action}.`
-  if (verdict.verdict !== 'ham')
-    add(verdict.verdict === 'spam' ? 'problem' : 'warning', 'rspamd', text, 'See its rules with the highest scores.')
+  if (verdict.verdict !== 'ham') found.add('rspamd', verdict, undefined, verdict.verdict === 'spam')
   return verdict
 }
