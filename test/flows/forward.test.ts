@@ -197,8 +197,10 @@ suite('a route that forwards', () => {
     expect(email).toMatchObject({ from_address: 'Ada <ada@author.test>', metadata: { inbound_email_id: inbound?.id } })
     const resent = await service.api('POST', `/v1/emails/${target?.email_id}/resend`, {})
     expectError(resent, 409, 'email_forwarded')
-    const source = async () => at((await service.api('GET', `/v1/emails/${target?.email_id}/source`)).body, 'data')
+    const source = async (key = service.key) =>
+      at((await service.api('GET', `/v1/emails/${target?.email_id}/source`, undefined, { key })).body, 'data')
     expect(String(at(await source(), 'source'))).toContain(original.toString())
+    expect(at(await source(await service.newKey(['emails:read'])), 'source')).toBeNull()
     await service.api('DELETE', `/v1/inbound/${inbound?.id}`)
     expect(at(await source(), 'source')).toBeNull()
     expect(JSON.stringify(await service.detail(target?.email_id))).not.toContain('message.eml')

@@ -1,7 +1,7 @@
 /** @module /postmark/messages/outbound: stored emails in the form of Postmark's messages, and their events. */
 import type { Database } from 'bun:sqlite'
 import { Elysia } from 'elysia'
-import type { App } from '#features/core/app/app.ts'
+import type { Actor, App } from '#features/core/app/app.ts'
 import { authenticated, requires } from '#features/core/app/http.ts'
 import type { RecordedEvent } from '#features/core/events/model.ts'
 import type { EventData } from '#features/core/events/record.ts'
@@ -13,7 +13,7 @@ import {
   type StoredRecipient,
 } from '#features/sending/emails/read.ts'
 import { parseSearch, searchEmails } from '#features/sending/emails/search-list.ts'
-import { emailRowWire, isSystemMail, type RenderBodies, readEmailBodies } from '#features/sending/emails/wire.ts'
+import { emailRowWire, isBodyHidden, type RenderBodies, readEmailBodies } from '#features/sending/emails/wire.ts'
 import { ANY_TIME } from '#features/sending/queue/search.ts'
 import { isOpen, type Status } from '#features/sending/queue/status.ts'
 import { toMetadataTexts, toSlug, toStreamName } from '#features/webhooks/webhooks/payload/postmark.ts'
@@ -166,8 +166,8 @@ async function findMessages(app: App, accountId: number, query: Query) {
 
 export const postmarkMessageRoutes = (app: App, { readSource, renderedBodies }: PostmarkMessageOptions) => {
   const detail = requires('emails:read')
-  const sourceOf = async (email: StoredEmail): Promise<string | null> =>
-    (await readSource(email.id, { isContentHidden: isSystemMail(email) })).source
+  const sourceOf = async (actor: Actor, email: StoredEmail): Promise<string | null> =>
+    (await readSource(email.id, { isContentHidden: isBodyHidden(actor, email) })).source
   return new Elysia({ prefix: `${POSTMARK_PREFIX}/messages/outbound` })
     .use(authenticated)
     .get(
@@ -185,14 +185,16 @@ export const postmarkMessageRoutes = (app: App, { readSource, renderedBodies }: 
       async ({ actor, params }) => {
         const email = getEmail(app.db, actor.accountId, params.id)
         const { html, text } = await readEmailBodies(app, email, renderedBodies)
-        const content = { html, text, source: await sourceOf(email) }
+        const content = { html, text, source: await sourceOf(actor, email) }
         return toMessageDetails(app, email, content, readEmailEvents(app, actor.accountId, email.id))
       },
       { detail },
     )
     .get(
       '/:id/dump',
-      async ({ actor, params }) => ({ Body: (await sourceOf(getEmail(app.db, actor.accountId, params.id))) ?? '' }),
+      async ({ actor, params }) => ({
+        Body: (await sourceOf(actor, getEmail(app.db, actor.accountId, params.id))) ?? '',
+      }),
       { detail },
     )
 }

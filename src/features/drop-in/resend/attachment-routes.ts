@@ -1,11 +1,11 @@
 /** @module The attachments of emails that were sent, and of emails that were received. */
 import { Elysia } from 'elysia'
-import type { App } from '#features/core/app/app.ts'
+import type { Actor, App } from '#features/core/app/app.ts'
 import { authenticated, requires } from '#features/core/app/http.ts'
 import { getInbound, type InboundEmail } from '#features/receiving/inbound/api/inbound-emails.ts'
 import { createFileLink, type LinkedFile } from '#features/receiving/received/parts.ts'
 import { getEmail, type StoredEmail } from '#features/sending/emails/read.ts'
-import { emailRowWire, isSystemMail } from '#features/sending/emails/wire.ts'
+import { emailRowWire, isBodyHidden } from '#features/sending/emails/wire.ts'
 import type { Scope } from '#features/setup/api-keys/scopes.ts'
 import { notFound } from '#platform/errors.ts'
 import { isoTime } from '#platform/http/envelope.ts'
@@ -15,12 +15,12 @@ import { pageOf } from './list.ts'
 export const resendAttachmentRoutes = (app: App) =>
   new Elysia({ name: 'resend-attachments' })
     .use(
-      attachmentRoutes('/emails', 'emails:read', (accountId, id) =>
-        listSentFiles(app, accountId, getEmail(app.db, accountId, id)),
+      attachmentRoutes('/emails', 'emails:read', (actor, id) =>
+        listSentFiles(app, actor, getEmail(app.db, actor.accountId, id)),
       ),
     )
     .use(
-      attachmentRoutes('/emails/receiving', 'inbound:read', (accountId, id) =>
+      attachmentRoutes('/emails/receiving', 'inbound:read', ({ accountId }, id) =>
         listReceivedFiles(app, getInbound(app.db, accountId, id)),
       ),
     )
@@ -29,17 +29,17 @@ export const resendAttachmentRoutes = (app: App) =>
 const attachmentRoutes = (
   path: string,
   scope: Scope,
-  listFiles: (accountId: number, id: string) => { readonly id: string }[],
+  listFiles: (actor: Actor, id: string) => { readonly id: string }[],
 ) =>
   new Elysia({ prefix: `${RESEND_PREFIX}${path}/:id/attachments` })
     .use(authenticated)
-    .get('/', ({ actor, params, query }) => pageOf(query, listFiles(actor.accountId, params.id)), {
+    .get('/', ({ actor, params, query }) => pageOf(query, listFiles(actor, params.id)), {
       detail: requires(scope),
     })
     .get(
       '/:number',
       ({ actor, params }) => {
-        const file = listFiles(actor.accountId, params.id).find(({ id }) => id === params.number)
+        const file = listFiles(actor, params.id).find(({ id }) => id === params.number)
         if (!file) throw notFound('attachment_not_found', 'Attachment not found; its id is its number, from 0.')
         return { object: 'attachment' as const, ...file }
       },
@@ -55,8 +55,8 @@ export function toFileWire(app: App, file: LinkedFile) {
 }
 
 /** None of mail that only its recipient may read. */
-export function listSentFiles(app: App, accountId: number, email: StoredEmail) {
-  const files = isSystemMail(email) ? [] : (emailRowWire(email, () => 0).attachments ?? [])
+export function listSentFiles(app: App, actor: Actor, email: StoredEmail) {
+  const files = isBodyHidden(actor, email) ? [] : (emailRowWire(email, () => 0).attachments ?? [])
   return files.map(({ filename, content_type, content_id, size }, index) => ({
     id: String(index),
     filename,
@@ -64,7 +64,7 @@ export function listSentFiles(app: App, accountId: number, email: StoredEmail) {
     content_type,
     content_disposition: content_id === undefined ? ('attachment' as const) : ('inline' as const),
     ...(content_id !== undefined && { content_id }),
-    ...toFileWire(app, { kind: 'sent', accountId, uuid: email.uuid, index }),
+    ...toFileWire(app, { kind: 'sent', accountId: actor.accountId, uuid: email.uuid, index }),
   }))
 }
 

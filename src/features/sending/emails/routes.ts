@@ -206,7 +206,7 @@ export const oneEmailRoutes = (app: App, options: OneEmailRouteOptions) =>
       '/:id/source',
       async ({ actor, params }) => {
         const email = getEmail(app.db, actor.accountId, params.id)
-        return dataBody(await options.readSource(email.id, { isContentHidden: wire.isSystemMail(email) }))
+        return dataBody(await options.readSource(email.id, { isContentHidden: wire.isBodyHidden(actor, email) }))
       },
       {
         params,

@@ -9,7 +9,7 @@ import { findHoldReason } from '#features/sending/queue/hold-transitions.ts'
 import { parseAttachments } from '#features/sending/queue/retire.ts'
 import { toEngagements } from '#features/sending/queue/settle.ts'
 import { isOpen } from '#features/sending/queue/status.ts'
-import { mayReadContent } from '#features/setup/api-keys/scopes.ts'
+import { hasScope, mayReadContent } from '#features/setup/api-keys/scopes.ts'
 import type { KeyRing } from '#platform/crypto/crypto.ts'
 import { isoTime, isoTimeOrNull } from '#platform/http/envelope.ts'
 import { toWire } from '#platform/http/wire.ts'
@@ -164,6 +164,10 @@ const parseExtra = ({ extra }: Pick<StoredEmail, 'extra'>): DraftExtra => JSON.p
 
 /** Whether this is system mail, whose body only its recipient may read. */
 export const isSystemMail = (email: Pick<StoredEmail, 'extra'>): boolean => parseExtra(email).of_service === true
+
+/** Whether an actor who may read sent mail may not read this body: system mail, or received mail that was forwarded. */
+export const isBodyHidden = ({ scopes }: Pick<Actor, 'scopes'>, email: Pick<StoredEmail, 'extra'>): boolean =>
+  isSystemMail(email) || (parseExtra(email).whole !== undefined && !hasScope(scopes, 'inbound:read'))
 
 type StateFacts = Pick<StoredRecipient, 'status' | 'attempts' | 'lastError' | 'isCaptured'>
 
