@@ -162,16 +162,16 @@ describe('with a server in its place', () => {
     expect((await receive(service, ['\r\n8'])).at(-1)?.spam?.verdict).toBe('suspect')
   })
 
-  test('mail waits 8 seconds for one that never responds, and nobody listening costs a second', async () => {
+  test('mail waits 8 seconds at most for one that never responds, however much; nobody listening costs a second', async () => {
     stub.answer = () => new Promise(() => {})
-    for (const [url, ms] of [
-      [stub.url, 8000],
-      ['http://127.0.0.1:9', 1000],
+    for (const [url, ms, count] of [
+      [stub.url, 8000, 20],
+      ['http://127.0.0.1:9', 1000, 1],
     ] as const) {
       await using service = await startService(url)
       const startedMs = service.clock.monotonicMs()
-      const [email] = await receive(service, ['\r\n1'])
-      expect(email?.spam).toBeNull()
+      const emails = await receive(service, Array(count).fill('\r\nHello.'))
+      expect(emails.map(({ spam }) => spam)).toEqual(Array(count).fill(null))
       expect(service.clock.monotonicMs() - startedMs).toBeWithin(ms, ms + 5000)
     }
   })

@@ -16,11 +16,8 @@ import {
   SCAN_BATCH_SIZE,
   selectOfPerson,
 } from '#features/receiving/received/person.ts'
-
 import type { SpamVerdict } from '#features/receiving/received/spam.ts'
-
 import { eraseEmailContent } from '#features/sending/queue/erase.ts'
-
 import { codesOf } from '#platform/db/codes.ts'
 import type { Tx } from '#platform/db/commit.ts'
 import { prepareStatements } from '#platform/db/open.ts'
