@@ -42,5 +42,6 @@ export async function findDomainConnectUrl(app: App, domain: Domain, zone: strin
     query.set(key, key === 'spf' ? value.split(' ').slice(1, -1).join(' ') : value)
   }
   query.set('groupId', groups.join(','))
-  return groups.length > 0 ? `${pageUrl}${path}/apply?${query}` : null
+  // Not every provider reads `+` as a space.
+  return groups.length > 0 ? `${pageUrl}${path}/apply?${`${query}`.replaceAll('+', '%20')}` : null
 }

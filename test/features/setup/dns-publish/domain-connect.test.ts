@@ -50,6 +50,7 @@ test.each(['example.com', 'news.example.com'])('the link has all variables of it
   expect(link.origin + link.pathname).toBe(
     'https://dns.example.net/ux/v2/domainTemplates/providers/example.com/services/mail/apply',
   )
+  expect(link.search).not.toContain('+')
   const query = Object.fromEntries(link.searchParams)
   expect(query).toMatchObject({
     domain: 'example.com',

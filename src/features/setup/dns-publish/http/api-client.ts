@@ -28,8 +28,9 @@ export interface ApiOptions {
   readonly parse?: (text: string) => unknown
 }
 
-/** Of Cloudflare (codes), OVHcloud and Route 53, where the status does not tell. */
+/** Of Cloudflare (codes), Hetzner, OVHcloud and Route 53, where the status does not tell. */
 const WORDED_PROBLEMS: readonly [RegExp, DnsApiProblem][] = [
+  [/"code":"protected"/, 'rejected'],
   [/"code":(?:1000|6003|6111|9106|9109|10000)\b|INVALID_(?:KEY|SIGNATURE|CREDENTIAL)|QUERY_TIME_OUT/, 'unauthorised'],
   [/"code":810(?:44|57|58)\b|but it already exists|but it was not found|not match the current values/, 'changed'],
   [/"(?:Throttling|PriorRequestNotComplete)"/, 'rate_limited'],
@@ -79,12 +80,12 @@ export class ApiClient {
     return reply.data as T
   }
 
-  /** Whether there is such a zone. A 403 may be about this one only; `noZone` tells of it. */
-  async exists(path: string): Promise<boolean> {
+  /** `result`, if there is such a zone. A 403 may be about this one only; `noZone` tells of it. */
+  async ifExists(path: string, result: string): Promise<string | undefined> {
     const reply = await this.send('GET', path)
     if (reply.status === 403) this.#refusal ??= reply
     else if (reply.status >= 400 && reply.status !== 404) throw this.toError(reply)
-    return reply.status < 400
+    return reply.status < 400 ? result : undefined
   }
 
   noZone(domain: string): DnsApiError {
@@ -100,7 +101,7 @@ export class ApiClient {
       WORDED_PROBLEMS.find(([words]) => words.test(text))?.[1] ??
       STATUS_PROBLEMS.find(([, statuses]) => statuses.includes(status))?.[0] ??
       'rejected'
-    const words = /"(?:message|Message|detail)":"([^"]+)/.exec(text)?.[1] ?? text
+    const words = /"(?:[mM]essage|detail|description)":"([^"]+)/.exec(text)?.[1] ?? text
     const safe = secrets.reduce((left, secret) => left.replaceAll(secret, '…'), words.replace(/[^\x20-\x7e]+/g, ' '))
     const said = safe.slice(0, MAX_QUOTED_LENGTH)
     if (problem === 'rate_limited') {

@@ -1,20 +1,16 @@
 /** @module The DNS providers with an HTTP API, described in providers.json. */
 import { DnsApiError } from '../dns-api.ts'
 import type { DnsProviderEntry } from '../dns-provider.ts'
-import { ApiClient } from './api-client.ts'
-import { cloudflare } from './cloudflare.ts'
-import { desec } from './desec.ts'
-import { digitalocean } from './digitalocean.ts'
-import { gandi } from './gandi.ts'
-import { hetzner } from './hetzner.ts'
-import { ovh } from './ovh.ts'
+import { ApiClient, type ApiOptions } from './api-client.ts'
 import data from './providers.json' with { type: 'json' }
+import { cloudflare, digitalocean, ovh } from './record-providers.ts'
 import { route53 } from './route53.ts'
+import { desec, gandi, hetzner } from './rrset-providers.ts'
 import { type Connect, createDnsApi } from './zone-api.ts'
 
 const CONNECT: Readonly<Record<string, Connect>> = { cloudflare, hetzner, desec, ovh, gandi, digitalocean, route53 }
 
-export const HTTP_PROVIDERS: readonly DnsProviderEntry[] = data.map(({ apiUrl, minTtl, paceMs, ...entry }) => {
+export const HTTP_PROVIDERS: readonly DnsProviderEntry[] = data.map(({ apiUrl, paceMs, scheme, ...entry }) => {
   const { name: provider, title, rights } = entry
   const url = { name: 'api_url', label: 'API URL', isSecret: false, isRequired: false, hint: `Default: ${apiUrl}` }
   const fields = [...entry.fields, url]
@@ -23,13 +19,12 @@ export const HTTP_PROVIDERS: readonly DnsProviderEntry[] = data.map(({ apiUrl, m
     if (unclean) throw new DnsApiError('rejected', `${unclean.label}: there must be no spaces in it. Copy it again.`)
     const secrets = fields.flatMap(({ name, isSecret }) => (isSecret && credentials[name]) || [])
     const baseUrl = (credentials['api_url'] || apiUrl).replace(/\/$/, '')
-    const backend = CONNECT[provider]?.(
-      (options) => new ApiClient(deps, { title, rights, baseUrl, secrets, paceMs, ...options }),
-      credentials,
-      deps,
-    )
+    const authenticate = () => ({ authorization: `${scheme} ${credentials['token']}` })
+    const open = (options: Partial<ApiOptions> = {}) =>
+      new ApiClient(deps, { title, rights, baseUrl, secrets, paceMs, authenticate, ...options })
+    const backend = CONNECT[provider]?.(open, credentials, deps)
     if (!backend) throw new Error(`providers.json has an unknown provider ${provider}`)
-    return createDnsApi(backend, title, minTtl)
+    return createDnsApi(backend, title)
   }
   return { ...entry, fields, create }
 })

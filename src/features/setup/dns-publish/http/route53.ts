@@ -7,15 +7,13 @@ import { XMLParser } from 'fast-xml-parser'
 import { isoTime } from '#platform/http/envelope.ts'
 import { DnsApiError } from '../dns-api.ts'
 import type { ApiRequest } from './api-client.ts'
-import { parseName, parseValue } from './record-text.ts'
-import type { Connect, StoredRecord } from './zone-api.ts'
+import { type Connect, parseName, parseValue, type StoredRecord } from './zone-api.ts'
 
 type Zone = { Id: string; Name: string; Config?: { PrivateZone?: string } }
 type Zones = { ListHostedZonesByNameResponse: { HostedZones: { HostedZone?: Zone[] } } }
 type Values = { ResourceRecord: { Value: string }[] }
 type RecordSet = { Name: string; Type: string; SetIdentifier?: string; TTL?: string; ResourceRecords?: Values }
-type Page = { ResourceRecordSets: { ResourceRecordSet?: RecordSet[] }; IsTruncated: string }
-type Sets = { ListResourceRecordSetsResponse: Page }
+type Sets = { ListResourceRecordSetsResponse: { ResourceRecordSets: { ResourceRecordSet?: RecordSet[] } } }
 
 const API = '/2013-04-01'
 const SPECIAL = 'an alias or routing policy'
@@ -56,10 +54,6 @@ function toRecords({ Type: type, TTL, SetIdentifier: policy, ResourceRecords: re
 export const route53: Connect = (open, { access_key_id: id = '', secret_access_key: secret = '' }, { clock }) => {
   const authenticate = (request: ApiRequest) => signAws(request, id, secret, 'us-east-1/route53', clock.now())
   const api = open({ authenticate, parse })
-  const readSets = async (path: string) => {
-    const { ListResourceRecordSetsResponse: page } = await api.call<Sets>('GET', path)
-    return { sets: page.ResourceRecordSets.ResourceRecordSet ?? [], isTruncated: page.IsTruncated === 'true' }
-  }
   return {
     api,
     async findPath(zone) {
@@ -71,14 +65,10 @@ export const route53: Connect = (open, { access_key_id: id = '', secret_access_k
       const advice = 'Delete those whose name servers are not those of the domain.'
       throw new DnsApiError('rejected', `Amazon Route 53 has several public hosted zones named ${zone}. ${advice}`)
     },
-    async listAll(path) {
-      const { sets, isTruncated } = await readSets(`${path}?maxitems=300`)
-      const byName = Map.groupBy(sets, ({ Name }) => parseName(Name))
-      return isTruncated ? undefined : new Map([...byName].map(([name, found]) => [name, found.flatMap(toRecords)]))
-    },
     async list(path, _zone, name) {
       // The page begins with this name, and has room for its types and weighted sets.
-      const { sets } = await readSets(`${path}?maxitems=300&name=${name}.`)
+      const { ListResourceRecordSetsResponse: page } = await api.call<Sets>('GET', `${path}?maxitems=300&name=${name}.`)
+      const { ResourceRecordSet: sets = [] } = page.ResourceRecordSets
       return sets.filter(({ Name }) => parseName(Name) === name).flatMap(toRecords)
     },
     async apply({ path, name, type, ttl, current, raws }) {

@@ -2,10 +2,11 @@
  * @module A `DnsApi` on top of reading the records of a name and changing them, which the HTTP providers have in common.
  * Records are read again before each change, which shows most changes by others.
  */
+
+import { formatTxtData } from '../../domains/zone-file.ts'
 import { type DnsApi, DnsApiError, type PublishedType, type RecordSet } from '../dns-api.ts'
 import type { DnsApiDeps } from '../dns-provider.ts'
 import type { ApiClient, ApiOptions } from './api-client.ts'
-import { formatValue, parseValue } from './record-text.ts'
 
 export interface StoredRecord {
   /** Where records have one. */
@@ -26,7 +27,7 @@ export interface SetChange {
   readonly zone: string
   readonly name: string
   readonly type: PublishedType
-  /** In seconds: an existing set keeps its own, within the limits of the provider. */
+  /** In seconds: an existing set keeps its own. */
   readonly ttl: number
   readonly current: readonly StoredRecord[]
   readonly removed: readonly StoredRecord[]
@@ -39,29 +40,23 @@ export interface ZoneBackend {
   readonly api: ApiClient
   /** Where the API has the records of the zone of this name; undefined: nowhere. */
   findPath(zone: string): Promise<string | undefined>
-  /** The records of all types at a name. */
-  list(path: string, zone: string, name: string): Promise<readonly StoredRecord[]>
-  /** All records of the zone by name, where one request reads them; undefined: there are too many. */
+  /** The records of all types at a name; undefined: there are too many. */
+  list(path: string, zone: string, name: string): Promise<readonly StoredRecord[] | undefined>
+  /** All records of the zone, by name; undefined: one request cannot read them. For providers that allow few. */
   listAll?(path: string, zone: string): Promise<ReadonlyMap<string, readonly StoredRecord[]> | undefined>
   apply(change: SetChange): Promise<unknown>
   /** As `DnsApi` has it. */
   publish?(path: string): Promise<unknown>
 }
 
-/** Returns the path of a zone, if it exists. */
-export const ifExists = async (api: ApiClient, path: string, records: string): Promise<string | undefined> =>
-  (await api.exists(path)) ? `${path}${records}` : undefined
-
-export type Credentials = Readonly<Record<string, string>>
-type Open = (options: Pick<ApiOptions, 'authenticate' | 'parse'>) => ApiClient
-export type Connect = (open: Open, credentials: Credentials, deps: DnsApiDeps) => ZoneBackend
-
-export const bearer = ({ token }: Credentials) => ({ authenticate: () => ({ authorization: `Bearer ${token}` }) })
+/** Opens the API; by default requests have the token of the credentials. */
+type Open = (options?: Pick<ApiOptions, 'authenticate' | 'parse'>) => ApiClient
+export type Connect = (open: Open, credentials: Readonly<Record<string, string>>, deps: DnsApiDeps) => ZoneBackend
 
 export const toRecords = (zone: string, type: string, ttl: number, raws: readonly string[]): StoredRecord[] =>
   raws.map((raw) => ({ type, raw, value: parseValue(type, raw, zone), ttl }))
 
-export function createDnsApi(backend: ZoneBackend, title: string, minTtl: number): DnsApi {
+export function createDnsApi(backend: ZoneBackend, title: string): DnsApi {
   const unlessSenseless = <T>(result: Promise<T>): Promise<T> =>
     result.catch((error: unknown) => {
       if (!(error instanceof TypeError)) throw error
@@ -83,12 +78,17 @@ export function createDnsApi(backend: ZoneBackend, title: string, minTtl: number
       if ((await findPath(name)) !== undefined) return name
     throw backend.api.noZone(domain)
   }
+  const list = async (path: string, zone: string, name: string) => {
+    const records = await backend.list(path, zone, name)
+    if (records) return records
+    throw new DnsApiError('unavailable', `${title} has more records of ${name} than can be read.`)
+  }
   const read = async (zone: string, names: readonly string[]) => {
     const sets: RecordSet[] = []
     const path = await getPath(zone)
     const all = await backend.listAll?.(path, zone)
     for (const name of names) {
-      const found = all ? (all.get(name) ?? []) : await backend.list(path, zone, name)
+      const found = all ? (all.get(name) ?? []) : await list(path, zone, name)
       for (const [type, records] of Map.groupBy(found, (record) => record.type))
         sets.push({ name, type, ttlSeconds: records[0]?.ttl ?? 0, values: records.map(({ value }) => value) })
     }
@@ -96,7 +96,7 @@ export function createDnsApi(backend: ZoneBackend, title: string, minTtl: number
   }
   const write: DnsApi['write'] = async (zone, { name, type, before, after, ttlSeconds }) => {
     const path = await getPath(zone)
-    const current = (await backend.list(path, zone, name)).filter((record) => record.type === type)
+    const current = (await list(path, zone, name)).filter((record) => record.type === type)
     const values = current.map(({ value }) => value)
     if (values.toSorted().join('\n') !== before.toSorted().join('\n'))
       throw new DnsApiError('changed', `The ${type} records of ${name} changed since they were read. Try again.`)
@@ -105,7 +105,7 @@ export function createDnsApi(backend: ZoneBackend, title: string, minTtl: number
     const added = after.filter((value) => !values.includes(value))
     if (/[^\x20-\x7e]/.test(added.join('')))
       throw new DnsApiError('rejected', `The ${type} record of ${name} has special characters. Change it by hand.`)
-    const ttl = Math.max(current[0]?.ttl ?? ttlSeconds, minTtl)
+    const ttl = current[0]?.ttl ?? ttlSeconds
     const raws = [...kept.map(({ raw }) => raw), ...added.map((value) => formatValue(type, value))]
     await backend.apply({ path, zone, name, type, ttl, current, removed, added, raws })
   }
@@ -134,15 +134,37 @@ export async function changeRecords(
   for (const { id } of removed.slice(added.length)) await api.call('DELETE', `${path}/${id}`)
 }
 
-const MAX_PAGES = 40
-
-/** The items of all pages, numbered from 1; `readPage` also returns whether there are more. */
-export async function listPages<T>(readPage: (page: number) => Promise<[readonly T[], boolean]>): Promise<T[]> {
-  const all: T[] = []
-  for (let page = 1; page <= MAX_PAGES; page++) {
-    const [items, hasMore] = await readPage(page)
-    all.push(...items)
-    if (!hasMore) return all
+/** The strings joined; a text that is not quoted stays as it is. `radix` is that of `\DDD`. */
+export function parseTxt(text: string, radix = 10): string {
+  if (!text.startsWith('"')) return text
+  let isInside = false
+  const octets: Buffer[] = []
+  for (const [token] of text.matchAll(/\\\d{3}|\\.|"|[^\\"]+/gs)) {
+    if (token === '"') isInside = !isInside
+    else if (/^\\\d{3}$/.test(token)) octets.push(Buffer.of(Number.parseInt(token.slice(1), radix)))
+    else if (isInside) octets.push(Buffer.from(token.replace(/^\\/, '')))
   }
-  throw new DnsApiError('unavailable', 'The DNS provider has more records of one name than can be read.')
+  return Buffer.concat(octets).toString()
 }
+
+/** Lower case, without a trailing dot; `zone`: a name without a trailing dot is relative to it. */
+export function parseName(text: string, zone?: string): string {
+  const name = text.toLowerCase()
+  if (name === '@') return zone ?? name
+  if (name.endsWith('.')) return name.slice(0, -1) || name
+  return zone === undefined ? name : `${name}.${zone}`
+}
+
+export function parseValue(type: string, text: string, zone?: string, radix?: number): string {
+  if (type === 'TXT') return parseTxt(text, radix)
+  if (type === 'CNAME') return parseName(text, zone)
+  const [preference = '', exchange = ''] = text.trim().split(/\s+/)
+  return type === 'MX' ? `${Number(preference)} ${parseName(exchange, zone)}` : text
+}
+
+export const formatValue = (type: string, value: string): string =>
+  type === 'TXT' ? formatTxtData(value) : `${value}.`
+
+/** @param apex how the provider writes the name of the zone itself */
+export const toRelativeName = (name: string, zone: string, apex = '@'): string =>
+  name === zone ? apex : name.slice(0, -zone.length - 1)

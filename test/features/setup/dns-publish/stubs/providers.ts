@@ -4,7 +4,7 @@
  */
 import { createHash } from 'node:crypto'
 import { XMLParser } from 'fast-xml-parser'
-import { AwsV4 } from './aws-signature.ts'
+import { signAws } from '#features/setup/dns-publish/http/route53.ts'
 import {
   findZone,
   json,
@@ -29,15 +29,11 @@ const toRelative = (zone: StubZone, name: string, apex: string): string =>
 
 const at = (zone: StubZone, name: string): ZoneRecord[] => zone.records.filter((record) => record.name === name)
 
-/** One page of items, and how many pages there are. */
-function paginate<T>(items: readonly T[], query: URLSearchParams, maxPerPage: number) {
-  const [page, size] = [Number(query.get('page') ?? 1), Number(query.get('per_page') ?? 20)]
-  if (size > maxPerPage || page < 1) throw new Refusal(400, `per_page must be at most ${maxPerPage}.`)
-  return {
-    page,
-    items: items.slice((page - 1) * size, page * size),
-    pages: Math.max(1, Math.ceil(items.length / size)),
-  }
+/** The first page of items, and whether there are more. */
+function firstPage<T>(items: readonly T[], query: URLSearchParams, maxPerPage: number) {
+  const size = Number(query.get('per_page') ?? 20)
+  if (size > maxPerPage) throw new Refusal(400, `per_page must be at most ${maxPerPage}.`)
+  return { items: items.slice(0, size), hasMore: items.length > size }
 }
 
 /** All records of the set are replaced at once. */
@@ -63,7 +59,6 @@ function replaceSet(
 const cloudflare: ProviderStub = {
   name: 'cloudflare',
   credentials: { token: TOKEN },
-  minTtl: 60,
   describe: ({ code, message }) =>
     JSON.stringify({ success: false, errors: [{ code, message }], messages: [], result: null }),
   answer(request, zones) {
@@ -80,7 +75,7 @@ const cloudflare: ProviderStub = {
     if (method === 'GET') {
       const name = query.get('name.exact')
       const found = zone.records.filter((record) => name === null || record.name === name)
-      const { items, page, pages } = paginate(found, query, 5_000_000)
+      const { items, hasMore } = firstPage(found, query, 5_000_000)
       const result = items.map((record) => {
         const [priority, host] = record.data.split(' ')
         const isMx = record.type === 'MX'
@@ -94,7 +89,7 @@ const cloudflare: ProviderStub = {
           tags: [],
         }
       })
-      return json({ success: true, errors: [], result, result_info: { page, total_pages: pages } })
+      return json({ success: true, errors: [], result, result_info: { page: 1, total_pages: hasMore ? 2 : 1 } })
     }
     if (method === 'DELETE') zone.remove(Number(id))
     else {
@@ -129,12 +124,16 @@ const HETZNER_TOKEN = 'h'.repeat(64)
 const hetzner: ProviderStub = {
   name: 'hetzner',
   credentials: { token: HETZNER_TOKEN },
-  minTtl: 60,
-  describe: ({ message, status }) =>
-    JSON.stringify({ error: { code: status === 401 ? 'unauthorized' : 'invalid_input', message } }),
+  describe: ({ message, code }) => JSON.stringify({ error: { code: String(code), message } }),
   answer(request, zones) {
     const { method, path, query, body } = request
     requireToken(request, 'Bearer', HETZNER_TOKEN)
+    const changed = zones[Number(/^\/actions\/(\d+)$/.exec(path)?.[1])]
+    if (changed) {
+      changed.endAction?.()
+      changed.endAction = undefined
+      return json({ action: { id: 1, status: 'success', error: null } })
+    }
     const [, zoneName, isSets, name, type] =
       /^\/zones\/([^/]+)(\/rrsets(?:\/([^/]+)\/([A-Z]+)\/actions\/set_records)?)?$/.exec(path) ?? []
     const zone = findZone(zones, zoneName)
@@ -147,7 +146,7 @@ const hetzner: ProviderStub = {
         ttl: records[0]?.ttl ?? null,
         records: records.map(({ data: value, extra: comment = '' }) => ({ value, comment })),
       }))
-      return json({ rrsets: paginate(sets, query, 50).items, meta: { pagination: { page: 1, next_page: null } } })
+      return json({ rrsets: firstPage(sets, query, 50).items })
     }
     type Body = { name: string; type: string; ttl: number; records: { value: string; comment?: string }[] }
     const fields = name
@@ -157,22 +156,21 @@ const hetzner: ProviderStub = {
     const existing = at(zone, full).find((record) => record.type === fields.type)
     if (!name && existing) throw new Refusal(409, 'RRSet already exists')
     if (name && !existing) throw new Refusal(404, 'RRSet not found')
+    if (zone.endAction) throw new Refusal(423, 'There is already an action running.')
     const ttl = existing?.ttl ?? requireTtl(fields.ttl, 60, 2_147_483_647)
-    replaceSet(
-      zone,
-      full,
-      fields.type,
-      ttl,
-      fields.records.map(({ value: data, comment }) => ({ data, ...(comment !== undefined && { extra: comment }) })),
-    )
-    return json({ action: { id: 1, status: 'running', error: null } }, 201)
+    const records = fields.records.map(({ value: data, comment: extra }) => ({
+      data,
+      ...(extra !== undefined && { extra }),
+    }))
+    for (const { data } of existing ? [] : records) zone.check(full, fields.type, data)
+    zone.endAction = () => replaceSet(zone, full, fields.type, ttl, records)
+    return json({ action: { id: zones.indexOf(zone), status: 'running', error: null } }, 201)
   },
 }
 
 const desec: ProviderStub = {
   name: 'desec',
   credentials: { token: TOKEN },
-  minTtl: 3600,
   describe: ({ message, status }) =>
     JSON.stringify(status === 400 ? [{ non_field_errors: [message] }] : { detail: message }),
   answer(request, zones) {
@@ -188,17 +186,11 @@ const desec: ProviderStub = {
     if (method === 'GET') {
       const subname = query.get('subname')
       const found = subname === null ? zone.records : at(zone, zone.toFull(subname))
-      const groups = Map.groupBy(found, (record) => `${record.name} ${record.type}`)
-      if (groups.size > 500) throw new Refusal(400, 'Pagination required.')
-      const sets = [...groups].map(([key, records]) => ({
-        domain: zone.name,
-        subname: toRelative(zone, key.split(' ')[0] ?? '', ''),
-        name: `${key.split(' ')[0]}.`,
-        type: records[0]?.type,
-        ttl: records[0]?.ttl,
-        records: records.map(({ data }) => data),
-      }))
-      return json(sets)
+      const groups = [...Map.groupBy(found, ({ name, type }) => `${name} ${type}`).values()]
+      if (groups.length > 500) throw new Refusal(400, 'Pagination required.')
+      const format = ([first, ...rest]: ZoneRecord[]) =>
+        first && { ...first, name: `${first.name}.`, records: [first, ...rest].map(({ data }) => data) }
+      return json(groups.map(format))
     }
     type Set = { subname: string; type: string; ttl: number; records: string[] }
     const sets: Set[] = JSON.parse(body)
@@ -220,7 +212,6 @@ const desec: ProviderStub = {
 const ovh: ProviderStub = {
   name: 'ovh',
   credentials: { application_key: 'ak0123456789', application_secret: 'as'.repeat(16), consumer_key: 'ck'.repeat(16) },
-  minTtl: 60,
   describe: ({ message, code }) => JSON.stringify({ class: 'Client::BadRequest', errorCode: code, message }),
   answer(request, zones, now) {
     const { method, path, headers, query, body } = request
@@ -281,7 +272,6 @@ const ovh: ProviderStub = {
 const gandi: ProviderStub = {
   name: 'gandi',
   credentials: { token: TOKEN },
-  minTtl: 300,
   describe: ({ status, message }) =>
     JSON.stringify({ object: 'HTTPError', cause: 'Bad Request', code: status, message }),
   answer(request, zones) {
@@ -320,7 +310,6 @@ const MAX_TXT_LENGTH = 512
 const digitalocean: ProviderStub = {
   name: 'digitalocean',
   credentials: { token: TOKEN },
-  minTtl: 30,
   describe: ({ message, status }) =>
     JSON.stringify({ id: status === 401 ? 'Unauthorized' : 'unprocessable_entity', message }),
   answer(request, zones) {
@@ -345,9 +334,9 @@ const digitalocean: ProviderStub = {
     if (method === 'GET') {
       const name = query.get('name')
       const found = zone.records.filter((record) => name === null || record.name === name)
-      const { items, page, pages } = paginate(found, query, 200)
-      const next = page < pages ? { next: `https://api.digitalocean.com/v2${path}?page=${page + 1}` } : {}
-      return json({ domain_records: items.map(toWire), links: { pages: next }, meta: { total: found.length } })
+      const { items, hasMore } = firstPage(found, query, 200)
+      const pages = hasMore ? { next: `https://api.digitalocean.com/v2${path}?page=2` } : {}
+      return json({ domain_records: items.map(toWire), links: { pages } })
     }
     if (method === 'DELETE') {
       zone.remove(Number(id))
@@ -360,8 +349,7 @@ const digitalocean: ProviderStub = {
     if (fields.type === 'MX' && fields.priority === undefined) throw new Refusal(422, 'Priority is required.')
     if (/^(MX|CNAME)$/.test(fields.type) && !fields.data.endsWith('.'))
       throw new Refusal(422, 'Data needs to end with a dot (.)')
-    // It loses the backslash.
-    const text = fields.data.replaceAll('\\', '')
+    const text = fields.data
     const strings = text.match(/.{1,255}/g)?.map((part) => `"${part.replaceAll('"', '\\"')}"`)
     const quoted = strings?.join(' ') ?? ''
     if (fields.type === 'TXT' && quoted.length > MAX_TXT_LENGTH) throw new Refusal(422, 'Data is too long.')
@@ -398,21 +386,27 @@ const readXml = (text: string) =>
     isArray: (name) => LISTS.includes(name),
   }).parse(text)
 
+/** The function that signs is checked against a vector of AWS; here, that what it signed is what arrived, in canonical form. */
+function findAwsProblem({ method, headers, path, query, body }: StubRequest, now: number): string | undefined {
+  const date = headers['x-amz-date'] ?? ''
+  const at = Date.parse(date.replace(/^(....)(..)(..T..)(..)/, '$1-$2-$3:$4:'))
+  if (!(Math.abs(at - now) < 300_000)) return 'Signature expired'
+  const fields = [...query].map((field) => field.map(encodeURIComponent).join('=')).sort()
+  const url = `https://${headers['host']}${path}${fields.length > 0 ? '?' : ''}${fields.join('&')}`
+  const request = { method: method as 'GET' | 'POST', url, body }
+  const expected = signAws(request, AWS.access_key_id, AWS.secret_access_key, 'us-east-1/route53', at)
+  return headers['authorization'] === expected.authorization ? undefined : 'The signature does not match'
+}
+
 const route53: ProviderStub = {
   name: 'route53',
   credentials: AWS,
-  minTtl: 0,
   describe: ({ code, message }) =>
     `<?xml version="1.0"?>\n<ErrorResponse xmlns="https://route53.amazonaws.com/doc/2013-04-01/"><Error><Type>Sender</Type><Code>${code}</Code><Message>${escapeXml(message)}</Message></Error><RequestId>1</RequestId></ErrorResponse>`,
   answer(request, zones, now) {
     const { method, path, query, body } = request
-    const problem = AwsV4.findProblem(request, AWS.access_key_id, AWS.secret_access_key, 'us-east-1', 'route53', now)
-    if (problem)
-      throw new Refusal(
-        403,
-        problem,
-        problem.includes('expired') ? 'InvalidSignatureException' : 'SignatureDoesNotMatch',
-      )
+    const problem = findAwsProblem(request, now)
+    if (problem) throw new Refusal(403, problem, 'SignatureDoesNotMatch')
     if (path === '/2013-04-01/hostedzonesbyname') {
       const from = query.get('dnsname') ?? ''
       const list = zones.flatMap((zone) => [
@@ -500,3 +494,9 @@ function applyChange(zone: StubZone, action: string, { Name, Type: type, TTL, Re
 }
 
 export const STUBS: readonly ProviderStub[] = [cloudflare, hetzner, desec, ovh, gandi, digitalocean, route53]
+
+export function getStub(name: string): ProviderStub {
+  const stub = STUBS.find((one) => one.name === name)
+  if (!stub) throw new Error(`no stub ${name}`)
+  return stub
+}

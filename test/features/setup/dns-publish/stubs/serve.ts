@@ -3,8 +3,8 @@ import type { CertificateAuthority } from '#test/support/certificates.ts'
 import { type HttpsReply, type ReceivedRequest, startHttpsReceiver } from '#test/support/https-receiver.ts'
 import { type ProviderStub, Refusal, StubZone } from './zone.ts'
 
-/** `other_form`: a success that is not of the API. */
-export type Fault = 'no_rights' | 'rate_limited' | 'html' | 'other_form'
+/** `other_form`: a success that is not of the API. The last two are of Hetzner, for changes only. */
+export type Fault = 'no_rights' | 'rate_limited' | 'html' | 'other_form' | 'action_error' | 'protected'
 
 export interface ServedStub extends AsyncDisposable {
   readonly credentials: Readonly<Record<string, string>>
@@ -43,6 +43,10 @@ export async function serveStub(stub: ProviderStub, ca: CertificateAuthority, no
       return stub.name === 'route53'
         ? refuse(new Refusal(400, 'Rate exceeded', 'Throttling'))
         : refuse(new Refusal(429, 'Slow down'), { 'retry-after': '7' })
+    if (served.fault === 'protected' && method === 'POST')
+      return refuse(new Refusal(423, 'RRSet is protected', 'protected'))
+    if (served.fault === 'action_error' && method === 'POST')
+      return { body: '{"action":{"id":9,"status":"error","error":{"code":"action_failed","message":"too bad"}}}' }
     const { pathname: path, searchParams: query, href } = new URL(url, receiver.url('localhost', ''))
     try {
       const signed = { ...headers, 'x-url': href }

@@ -33,6 +33,8 @@ export class StubZone {
   dns: string[] = []
   /** The provider says yes and publishes nothing. */
   isSilent = false
+  /** A change that was accepted and is not done yet. */
+  endAction: (() => void) | undefined
   onPublish: (dns: readonly string[]) => void = () => {}
   #nextId = 1000
 
@@ -130,7 +132,6 @@ export interface ProviderStub {
   answer(request: StubRequest, zones: readonly StubZone[], now: number): StubReply
   /** The body of an error in the provider's form. */
   describe(refusal: Refusal): string
-  readonly minTtl: number
 }
 
 export const json = (value: unknown, status = 200): StubReply => ({
