@@ -149,20 +149,13 @@ describe.each(STUBS.map((stub) => [stub.name, stub] as const))('%s', (name, stub
     ])
   })
 
-  test('refuses to change what was changed since it was read', async () => {
+  test('refuses what was changed since it was read, and passes on that a CNAME cannot be beside others', async () => {
     await using it = await open(stub)
     const before = it.zone.dns
     const stale = { name: 'example.com', type: 'TXT', ttlSeconds: 3600, before: [SPF], after: ['v=spf1 -all'] } as const
     expect(await problemOf(it.api.write('example.com', stale))).toStartWith('changed: ')
-    expect(it.zone.served()).toEqual(before)
-  })
-
-  test('passes on that a CNAME cannot be beside other records', async () => {
-    await using it = await open(stub)
-    const before = it.zone.dns
     const problem = await problemOf(it.api.write('example.com', { ...dkim, name: 'www.example.com' }))
-    expect(problem).toStartWith('rejected: ')
-    expect(problem).toContain('A CNAME record and other records cannot have one name.')
+    expect(problem).toMatch(/^rejected: .*A CNAME record and other records cannot have one name\./)
     expect(it.zone.served()).toEqual(before)
   })
 
@@ -177,14 +170,6 @@ describe.each(STUBS.map((stub) => [stub.name, stub] as const))('%s', (name, stub
     expect(it.zone.dns.filter((line) => line.startsWith('many'))).toEqual(
       [...values.slice(1), 'new'].map((value) => `many.example.com 3600 TXT ${value}`).sort(),
     )
-  })
-
-  test('a success that publishes nothing is no error', async () => {
-    await using it = await open(stub)
-    it.zone.isSilent = true
-    await it.api.write('example.com', dkim)
-    await it.api.publish?.('example.com')
-    expect(it.zone.dns.join()).not.toContain('DKIM1')
   })
 
   test('names the missing right, and no secret', async () => {

@@ -36,14 +36,10 @@ function firstPage<T>(items: readonly T[], query: URLSearchParams, maxPerPage: n
   return { items: items.slice(0, size), hasMore: items.length > size }
 }
 
+type Value = Pick<ZoneRecord, 'data' | 'extra'>
+
 /** All records of the set are replaced at once. */
-function replaceSet(
-  zone: StubZone,
-  name: string,
-  type: string,
-  ttl: number,
-  values: { data: string; extra?: string }[],
-) {
+function replaceSet(zone: StubZone, name: string, type: string, ttl: number, values: Value[]) {
   const before = zone.records
   const relative = toRelative(zone, name, '')
   zone.records = before.filter((record) => record.name !== name || record.type !== type)
@@ -71,7 +67,6 @@ const cloudflare: ProviderStub = {
     }
     const [, zoneId, id] = /^\/zones\/id-([^/]+)\/dns_records(?:\/(\d+))?$/.exec(path) ?? []
     const zone = findZone(zones, zoneId)
-    const ok = (result: unknown) => json({ success: true, errors: [], messages: [], result })
     if (method === 'GET') {
       const name = query.get('name.exact')
       const found = zone.records.filter((record) => name === null || record.name === name)
@@ -80,25 +75,14 @@ const cloudflare: ProviderStub = {
         const [priority, host] = record.data.split(' ')
         const isMx = record.type === 'MX'
         const content = isMx ? host?.slice(0, -1) : record.type === 'CNAME' ? record.data.slice(0, -1) : record.data
-        return {
-          ...record,
-          id: String(record.id),
-          content,
-          ...(isMx && { priority: Number(priority) }),
-          comment: record.extra ?? null,
-          tags: [],
-        }
+        return { ...record, id: String(record.id), content, ...(isMx && { priority: Number(priority) }) }
       })
       return json({ success: true, errors: [], result, result_info: { page: 1, total_pages: hasMore ? 2 : 1 } })
     }
     if (method === 'DELETE') zone.remove(Number(id))
     else {
       type Body = { type: string; name: string; content: string; ttl: number; priority?: number }
-      const fields = readBody<Body>(
-        body,
-        ['type', 'name', 'content', 'ttl'],
-        ['priority', 'proxied', 'comment', 'tags'],
-      )
+      const fields = readBody<Body>(body, ['type', 'name', 'content', 'ttl'], ['priority', 'proxied'])
       if (fields.name !== zone.name && !fields.name.endsWith(`.${zone.name}`))
         throw new Refusal(400, 'Wrong name.', 9000)
       if (fields.ttl !== 1) requireTtl(fields.ttl, 60, 86_400)
@@ -116,7 +100,7 @@ const cloudflare: ProviderStub = {
       }
     }
     zone.publish()
-    return ok({ id: id ?? '1' })
+    return json({ success: true, errors: [], messages: [], result: { id: id ?? '1' } })
   },
 }
 
@@ -148,7 +132,8 @@ const hetzner: ProviderStub = {
       }))
       return json({ rrsets: firstPage(sets, query, 50).items })
     }
-    type Body = { name: string; type: string; ttl: number; records: { value: string; comment?: string }[] }
+    type Wire = { value: string; comment?: string }
+    type Body = { name: string; type: string; ttl: number; records: Wire[] }
     const fields = name
       ? { ...readBody<Body>(body, ['records']), name, type: type ?? '' }
       : readBody<Body>(body, ['name', 'type', 'records'], ['ttl', 'labels'])
@@ -158,10 +143,8 @@ const hetzner: ProviderStub = {
     if (name && !existing) throw new Refusal(404, 'RRSet not found')
     if (zone.endAction) throw new Refusal(423, 'There is already an action running.')
     const ttl = existing?.ttl ?? requireTtl(fields.ttl, 60, 2_147_483_647)
-    const records = fields.records.map(({ value: data, comment: extra }) => ({
-      data,
-      ...(extra !== undefined && { extra }),
-    }))
+    const toValue = ({ value: data, comment: extra }: Wire) => (extra === undefined ? { data } : { data, extra })
+    const records = fields.records.map(toValue)
     for (const { data } of existing ? [] : records) zone.check(full, fields.type, data)
     zone.endAction = () => replaceSet(zone, full, fields.type, ttl, records)
     return json({ action: { id: zones.indexOf(zone), status: 'running', error: null } }, 201)
@@ -197,13 +180,8 @@ const desec: ProviderStub = {
     for (const part of sets) {
       const set = readBody<Set>(JSON.stringify(part), ['type', 'ttl', 'records'], ['subname'])
       requireTtl(set.ttl, 3600, 86_400)
-      replaceSet(
-        zone,
-        zone.toFull(set.subname),
-        set.type,
-        set.ttl,
-        set.records.map((data) => ({ data })),
-      )
+      const records = set.records.map((data) => ({ data }))
+      replaceSet(zone, zone.toFull(set.subname), set.type, set.ttl, records)
     }
     return json(sets)
   },
@@ -223,9 +201,8 @@ const ovh: ProviderStub = {
     if (headers['x-ovh-consumer'] !== consumer)
       throw new Refusal(403, 'This credential is not valid', 'INVALID_CREDENTIAL')
     if (Math.abs(Number(time) - serverTime) > 30) throw new Refusal(400, 'Query out of time', 'QUERY_TIME_OUT')
-    const sum = createHash('sha1')
-      .update(`${secret}+${consumer}+${method}+${headers['x-url']}+${body}+${time}`)
-      .digest('hex')
+    const signed = `${secret}+${consumer}+${method}+${headers['x-url']}+${body}+${time}`
+    const sum = createHash('sha1').update(signed).digest('hex')
     if (headers['x-ovh-signature'] !== `$1$${sum}`) throw new Refusal(400, 'Invalid signature', 'INVALID_SIGNATURE')
     const [, zoneName, action, id] = /^\/domain\/zone\/([^/]+)\/(status|refresh|record)(?:\/(\d+))?$/.exec(path) ?? []
     const zone = findZone(zones, zoneName)
@@ -263,9 +240,8 @@ const ovh: ProviderStub = {
       return json(null)
     }
     const fields = readBody<Body>(body, ['fieldType', 'target'], ['subDomain', 'ttl'])
-    return json(
-      toWire(zone.add(fields.subDomain, fields.fieldType, fields.target, requireTtl(fields.ttl, 60, 2_147_483_647))),
-    )
+    const ttl = requireTtl(fields.ttl, 60, 2_147_483_647)
+    return json(toWire(zone.add(fields.subDomain, fields.fieldType, fields.target, ttl)))
   },
 }
 
@@ -295,18 +271,12 @@ const gandi: ProviderStub = {
     if (method !== 'PUT' || !type) throw new Refusal(404, 'The resource could not be found.')
     const set = readBody<{ rrset_values: string[]; rrset_ttl: number }>(body, ['rrset_values'], ['rrset_ttl'])
     const ttl = requireTtl(set.rrset_ttl, 300, 2_592_000)
-    replaceSet(
-      zone,
-      zone.toFull(name),
-      type,
-      ttl,
-      set.rrset_values.map((data) => ({ data })),
-    )
+    const records = set.rrset_values.map((data) => ({ data }))
+    replaceSet(zone, zone.toFull(name), type, ttl, records)
     return json({ message: 'DNS Record Created' }, 201)
   },
 }
 
-const MAX_TXT_LENGTH = 512
 const digitalocean: ProviderStub = {
   name: 'digitalocean',
   credentials: { token: TOKEN },
@@ -322,14 +292,8 @@ const digitalocean: ProviderStub = {
       const [priority, host = ''] = data.split(' ')
       const text = type === 'MX' ? host : data
       const shown = type === 'TXT' ? toServed(data, type) : /^(MX|CNAME)$/.test(type) ? text.slice(0, -1) : data
-      return {
-        id,
-        name: toRelative(zone, name, '@'),
-        type,
-        data: shown === zone.name ? '@' : shown,
-        ttl,
-        priority: type === 'MX' ? Number(priority) : null,
-      }
+      const wire = { id, name: toRelative(zone, name, '@'), type, data: shown === zone.name ? '@' : shown, ttl }
+      return { ...wire, priority: type === 'MX' ? Number(priority) : null }
     }
     if (method === 'GET') {
       const name = query.get('name')
@@ -349,11 +313,10 @@ const digitalocean: ProviderStub = {
     if (fields.type === 'MX' && fields.priority === undefined) throw new Refusal(422, 'Priority is required.')
     if (/^(MX|CNAME)$/.test(fields.type) && !fields.data.endsWith('.'))
       throw new Refusal(422, 'Data needs to end with a dot (.)')
-    const text = fields.data
-    const strings = text.match(/.{1,255}/g)?.map((part) => `"${part.replaceAll('"', '\\"')}"`)
-    const quoted = strings?.join(' ') ?? ''
-    if (fields.type === 'TXT' && quoted.length > MAX_TXT_LENGTH) throw new Refusal(422, 'Data is too long.')
-    const data = fields.type === 'TXT' ? quoted : fields.type === 'MX' ? `${fields.priority} ${text}` : text
+    const strings = fields.data.match(/.{1,255}/g)?.map((part) => `"${part.replaceAll('"', '\\"')}"`) ?? []
+    const zoneFile = fields.type === 'TXT' ? strings.join(' ') : fields.data
+    if (zoneFile.length > 512) throw new Refusal(422, 'Data is too long.')
+    const data = fields.type === 'MX' ? `${fields.priority} ${zoneFile}` : zoneFile
     const record = zone.records.find((one) => String(one.id) === id)
     if (method === 'POST') {
       requireTtl(fields.ttl, 30, 2_147_483_647)
@@ -369,24 +332,12 @@ const digitalocean: ProviderStub = {
 }
 
 const AWS = { access_key_id: 'AKIAEXAMPLE', secret_access_key: 'secret/example+key0123456789' }
-const escapeXml = (text: string): string =>
-  text
-    .replaceAll('&', '&amp;')
-    .replaceAll('"', '&quot;')
-    .replaceAll('<', '&lt;')
-    .replaceAll('>', '&gt;')
-    .replaceAll("'", '&#39;')
 const xml = (content: string) => ({ status: 200, body: `<?xml version="1.0" encoding="UTF-8"?>\n${content}` })
-const LISTS = ['Change', 'ResourceRecord']
+const isList = (name: string) => name === 'Change' || name === 'ResourceRecord'
 const readXml = (text: string) =>
-  new XMLParser({
-    parseTagValue: false,
-    ignoreAttributes: false,
-    htmlEntities: true,
-    isArray: (name) => LISTS.includes(name),
-  }).parse(text)
+  new XMLParser({ parseTagValue: false, ignoreAttributes: false, htmlEntities: true, isArray: isList }).parse(text)
 
-/** The function that signs is checked against a vector of AWS; here, that what it signed is what arrived, in canonical form. */
+/** A vector of AWS proves the function that signs; this, that it signed what arrived, in canonical form. */
 function findAwsProblem({ method, headers, path, query, body }: StubRequest, now: number): string | undefined {
   const date = headers['x-amz-date'] ?? ''
   const at = Date.parse(date.replace(/^(....)(..)(..T..)(..)/, '$1-$2-$3:$4:'))
@@ -402,27 +353,26 @@ const route53: ProviderStub = {
   name: 'route53',
   credentials: AWS,
   describe: ({ code, message }) =>
-    `<?xml version="1.0"?>\n<ErrorResponse xmlns="https://route53.amazonaws.com/doc/2013-04-01/"><Error><Type>Sender</Type><Code>${code}</Code><Message>${escapeXml(message)}</Message></Error><RequestId>1</RequestId></ErrorResponse>`,
+    `<?xml version="1.0"?>\n<ErrorResponse xmlns="https://route53.amazonaws.com/doc/2013-04-01/"><Error><Type>Sender</Type><Code>${code}</Code><Message>${Bun.escapeHTML(message)}</Message></Error><RequestId>1</RequestId></ErrorResponse>`,
   answer(request, zones, now) {
     const { method, path, query, body } = request
     const problem = findAwsProblem(request, now)
     if (problem) throw new Refusal(403, problem, 'SignatureDoesNotMatch')
     if (path === '/2013-04-01/hostedzonesbyname') {
-      const from = query.get('dnsname') ?? ''
-      const list = zones.flatMap((zone) => [
-        // A private zone of the same name, as of a VPC.
-        `<HostedZone><Id>/hostedzone/P${zone.name}</Id><Name>${zone.name}.</Name><Config><PrivateZone>true</PrivateZone></Config></HostedZone>`,
-        `<HostedZone><Id>/hostedzone/Z${zone.name}</Id><Name>${zone.name}.</Name><Config><PrivateZone>false</PrivateZone></Config></HostedZone>`,
-      ])
+      const format = (id: string, name: string, isPrivate: boolean) =>
+        `<HostedZone><Id>/hostedzone/${id}</Id><Name>${name}.</Name><Config><PrivateZone>${isPrivate}</PrivateZone></Config></HostedZone>`
+      // Each has a private zone of the same name, as of a VPC.
+      const list = zones.map(({ name }) => format(`P${name}`, name, true) + format(`Z${name}`, name, false))
       return xml(
-        `<ListHostedZonesByNameResponse><HostedZones>${list.join('')}</HostedZones><DNSName>${from}</DNSName><IsTruncated>false</IsTruncated></ListHostedZonesByNameResponse>`,
+        `<ListHostedZonesByNameResponse><HostedZones>${list.join('')}</HostedZones></ListHostedZonesByNameResponse>`,
       )
     }
     const zone = findZone(zones, /^\/2013-04-01\/hostedzone\/Z([^/]+)\/rrset\/?$/.exec(path)?.[1])
-    const sets = [...Map.groupBy(zone.records, ({ name, type }) => `${name} ${type}`)]
     const format = (values: ZoneRecord[]) => {
       const [first] = values
-      const records = values.map(({ data }) => `<ResourceRecord><Value>${escapeXml(data)}</Value></ResourceRecord>`)
+      const records = values.map(
+        ({ data }) => `<ResourceRecord><Value>${Bun.escapeHTML(data)}</Value></ResourceRecord>`,
+      )
       const rest =
         first?.extra === 'alias'
           ? '<AliasTarget><DNSName>x.</DNSName></AliasTarget>'
@@ -433,12 +383,12 @@ const route53: ProviderStub = {
       // In the order of names, from the one that is asked for; others follow it.
       const reverse = (name = '') => name.replace(/\.$/, '').split('.').reverse().join('.')
       const from = reverse(query.get('name') ?? '')
-      const found = sets
-        .filter(([, [first]]) => reverse(first?.name) >= from)
-        .sort(([a], [b]) => (reverse(a.split(' ')[0]) < reverse(b.split(' ')[0]) ? -1 : 1))
+      const found = [...Map.groupBy(zone.records, ({ name, type }) => `${name} ${type}`).values()]
+        .filter(([first]) => reverse(first?.name) >= from)
+        .sort(([a], [b]) => (reverse(a?.name) < reverse(b?.name) ? -1 : 1))
       const shown = found.slice(0, Math.min(300, Number(query.get('maxitems') ?? 300)))
       return xml(
-        `<ListResourceRecordSetsResponse><ResourceRecordSets>${shown.map(([, values]) => format(values)).join('')}</ResourceRecordSets><IsTruncated>${shown.length < found.length}</IsTruncated><MaxItems>300</MaxItems></ListResourceRecordSetsResponse>`,
+        `<ListResourceRecordSetsResponse><ResourceRecordSets>${shown.map(format).join('')}</ResourceRecordSets><IsTruncated>${shown.length < found.length}</IsTruncated></ListResourceRecordSetsResponse>`,
       )
     }
     const root = readXml(body)['ChangeResourceRecordSetsRequest']
@@ -470,27 +420,17 @@ function applyChange(zone: StubZone, action: string, { Name, Type: type, TTL, Re
   const name = Name.replace(/\.$/, '')
   const values = ResourceRecords.ResourceRecord.map(({ Value }) => Value)
   const existing = at(zone, name).filter((record) => record.type === type)
-  const invalid = (how: string, why: string) =>
-    new Refusal(
-      400,
-      `[Tried to ${how} resource record set [name='${Name}', type='${type}'] ${why}]`,
-      'InvalidChangeBatch',
-    )
+  const invalid = (why: string) => new Refusal(400, `[Tried to change ${Name} ${type} ${why}]`, 'InvalidChangeBatch')
   if (!/^\d+$/.test(TTL)) throw new Refusal(400, 'Missing field TTL', 'InvalidInput')
-  if (action === 'DELETE') {
-    if (existing.length === 0) throw invalid('delete', 'but it was not found')
-    const isSame =
-      existing
-        .map(({ data }) => data)
-        .sort()
-        .join() === [...values].sort().join() && existing[0]?.ttl === Number(TTL)
-    if (!isSame) throw invalid('delete', 'but the values provided do not match the current values')
-    zone.records = zone.records.filter((record) => !existing.includes(record))
+  if (action === 'CREATE') {
+    if (existing.length > 0) throw invalid('but it already exists')
+    for (const data of values) zone.add(toRelative(zone, name, ''), type, data, Number(TTL))
     return
   }
-  if (action === 'CREATE' && existing.length > 0) throw invalid('create', 'but it already exists')
+  if (existing.length === 0) throw invalid('but it was not found')
+  const isSame = existing.map(({ data }) => data).join() === values.join() && existing[0]?.ttl === Number(TTL)
+  if (!isSame) throw invalid('but the values provided do not match the current values')
   zone.records = zone.records.filter((record) => !existing.includes(record))
-  for (const data of values) zone.add(toRelative(zone, name, ''), type, data, Number(TTL))
 }
 
 export const STUBS: readonly ProviderStub[] = [cloudflare, hetzner, desec, ovh, gandi, digitalocean, route53]
