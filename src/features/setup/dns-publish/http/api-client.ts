@@ -24,8 +24,8 @@ export interface ApiOptions {
   readonly paceMs: number
   /** The header fields that authenticate a request. */
   authenticate(request: ApiRequest): Record<string, string> | Promise<Record<string, string>>
-  /** Default: as JSON. Throws for anything else. */
-  readonly parse?: (text: string) => unknown
+  /** Throws for anything else. */
+  parse(text: string): unknown
 }
 
 /** Of Cloudflare (codes), Hetzner, OVHcloud and Route 53, where the status does not tell. */
@@ -54,7 +54,7 @@ export class ApiClient {
 
   /** Any response with sense. An object is sent as JSON, a string as XML. */
   async send(method: Method, path: string, content: object | string = ''): Promise<ApiReply> {
-    const { baseUrl, title, paceMs, authenticate, parse = JSON.parse } = this.#options
+    const { baseUrl, title, paceMs, authenticate, parse } = this.#options
     const { fetch, clock, signal } = this.#deps
     if (paceMs > 0) await clock.sleep(paceMs)
     const [type, body] = typeof content === 'string' ? ['xml', content] : ['json', JSON.stringify(content)]

@@ -11,68 +11,60 @@ type CloudflareRecord = { id: string; name: string; type: string; content?: stri
 type CloudflarePage = { result: CloudflareRecord[]; result_info?: { total_pages?: number } }
 
 /** A changed record keeps its TTL, comment and tags. */
-export const cloudflare: Connect = (open) => {
-  const api = open()
-  return {
-    api,
-    async findPath(zone) {
-      const { result } = await api.call<CloudflareZones>('GET', `/zones?name=${zone}`)
-      const found = result.find(({ name }) => name.toLowerCase() === zone)
-      return found && `/zones/${found.id}/dns_records`
-    },
-    async list(path, _zone, name) {
-      const query = `name.exact=${name}&per_page=1000`
-      const { result, result_info: info } = await api.call<CloudflarePage>('GET', `${path}?${query}`)
-      if ((info?.total_pages ?? 1) > 1) return undefined
-      return result
-        .filter((record) => parseName(record.name) === name)
-        .map(({ id, type, ttl, priority, content: raw = '' }) => {
-          const value = parseValue(type, type === 'MX' ? `${priority} ${raw}` : raw)
-          return { id, type, raw, value, ttl: ttl === AUTOMATIC_TTL ? 300 : ttl, note: String(ttl) }
-        })
-    },
-    apply: (set) =>
-      changeRecords(api, set.path, set, 'PATCH', (value, record) => {
-        const { type, name } = set
-        const fixed = { type, name, ttl: record ? Number(record.note) : set.ttl }
-        const [priority, host] = value.split(' ')
-        if (type === 'MX') return { ...fixed, content: host, priority: Number(priority) }
-        if (type === 'TXT') return { ...fixed, content: formatValue(type, value) }
-        // For a proxied one, Cloudflare answers with its own addresses.
-        return { ...fixed, content: value, proxied: false }
-      }),
-  }
-}
+export const cloudflare: Connect = (api) => ({
+  async findPath(zone) {
+    const { result } = await api.call<CloudflareZones>('GET', `/zones?name=${zone}`)
+    const found = result.find(({ name }) => name.toLowerCase() === zone)
+    return found && `/zones/${found.id}/dns_records`
+  },
+  async list(path, _zone, name) {
+    const query = `name.exact=${name}&per_page=1000`
+    const { result, result_info: info } = await api.call<CloudflarePage>('GET', `${path}?${query}`)
+    if ((info?.total_pages ?? 1) > 1) return undefined
+    return result
+      .filter((record) => parseName(record.name) === name)
+      .map(({ id, type, ttl, priority, content: raw = '' }) => {
+        const value = parseValue(type, type === 'MX' ? `${priority} ${raw}` : raw)
+        return { id, type, raw, value, ttl: ttl === AUTOMATIC_TTL ? 300 : ttl, note: String(ttl) }
+      })
+  },
+  apply: (set) =>
+    changeRecords(api, set.path, set, 'PATCH', (value, record) => {
+      const { type, name } = set
+      const fixed = { type, name, ttl: record ? Number(record.note) : set.ttl }
+      const [priority, host] = value.split(' ')
+      if (type === 'MX') return { ...fixed, content: host, priority: Number(priority) }
+      if (type === 'TXT') return { ...fixed, content: formatValue(type, value) }
+      // For a proxied one, Cloudflare answers with its own addresses.
+      return { ...fixed, content: value, proxied: false }
+    }),
+})
 
 type OceanRecord = { id: number; name: string; type: string; data: string; ttl: number; priority: number | null }
 type OceanPage = { domain_records: OceanRecord[]; links?: { pages?: { next?: string } } }
 
 /** Has relative names, and TXT data without quotes. */
-export const digitalocean: Connect = (open) => {
-  const api = open()
-  return {
-    api,
-    findPath: (zone) => api.ifExists(`/domains/${zone}`, `/domains/${zone}/records`),
-    async list(path, zone, name) {
-      const { domain_records, links } = await api.call<OceanPage>('GET', `${path}?name=${name}&per_page=200`)
-      if (links?.pages?.next !== undefined) return undefined
-      return domain_records
-        .filter((record) => record.name.toLowerCase() === toRelativeName(name, zone))
-        .map(({ id, type, data: raw, ttl, priority }) => {
-          const host = raw === '@' ? zone : parseName(raw)
-          return { id, type, raw, value: type === 'MX' ? `${priority} ${host}` : type === 'CNAME' ? host : raw, ttl }
-        })
-    },
-    apply: (set) =>
-      changeRecords(api, set.path, set, 'PATCH', (value, record) => {
-        const { type, name, zone } = set
-        const fixed = { type, name: toRelativeName(name, zone), ttl: record?.ttl ?? set.ttl }
-        const [priority, host] = value.split(' ')
-        if (type === 'MX') return { ...fixed, data: `${host}.`, priority: Number(priority) }
-        return { ...fixed, data: type === 'TXT' ? value : `${value}.` }
-      }),
-  }
-}
+export const digitalocean: Connect = (api) => ({
+  findPath: (zone) => api.ifExists(`/domains/${zone}`, `/domains/${zone}/records`),
+  async list(path, zone, name) {
+    const { domain_records, links } = await api.call<OceanPage>('GET', `${path}?name=${name}&per_page=200`)
+    if (links?.pages?.next !== undefined) return undefined
+    return domain_records
+      .filter((record) => record.name.toLowerCase() === toRelativeName(name, zone))
+      .map(({ id, type, data: raw, ttl, priority }) => {
+        const host = raw === '@' ? zone : parseName(raw)
+        return { id, type, raw, value: type === 'MX' ? `${priority} ${host}` : type === 'CNAME' ? host : raw, ttl }
+      })
+  },
+  apply: (set) =>
+    changeRecords(api, set.path, set, 'PATCH', (value, record) => {
+      const { type, name, zone } = set
+      const fixed = { type, name: toRelativeName(name, zone), ttl: record?.ttl ?? set.ttl }
+      const [priority, host] = value.split(' ')
+      if (type === 'MX') return { ...fixed, data: `${host}.`, priority: Number(priority) }
+      return { ...fixed, data: type === 'TXT' ? value : `${value}.` }
+    }),
+})
 
 type OvhRecord = { id: number; fieldType: string; subDomain: string | null; target: string; ttl: number | null }
 
@@ -81,12 +73,12 @@ const MAX_OVH_RECORDS_PER_NAME = 400
 const MAX_CONCURRENT_READS = 4
 
 /** Requests are signed, and only the refresh of the zone publishes a change. */
-export const ovh: Connect = (open, credentials, { clock }) => {
+export const ovh: Connect = (api, credentials, { clock }) => {
   const { application_key: key = '', application_secret: secret, consumer_key: consumer = '' } = credentials
   /** By how much their clock is ahead of ours; undefined before it was read. */
   let aheadSeconds: number | undefined
   const nowSeconds = () => Math.round(clock.now() / 1000)
-  const api = open({
+  return {
     async authenticate({ method, url, body }) {
       const application = { 'x-ovh-application': key }
       if (url.endsWith('/auth/time')) return application
@@ -96,9 +88,6 @@ export const ovh: Connect = (open, credentials, { clock }) => {
       const signed = { 'x-ovh-timestamp': time, 'x-ovh-signature': `$1$${hash}` }
       return { ...application, 'x-ovh-consumer': consumer, ...signed }
     },
-  })
-  return {
-    api,
     // The status is below the path that the consumer key must allow, unlike the zone itself.
     findPath: (zone) => api.ifExists(`/domain/zone/${zone}/status`, `/domain/zone/${zone}`),
     async list(zonePath, zone, name) {

@@ -51,35 +51,32 @@ function toRecords({ Type: type, TTL, SetIdentifier: policy, ResourceRecords: re
   return records.ResourceRecord.map(({ Value }) => toRecord(Value))
 }
 
-export const route53: Connect = (open, { access_key_id: id = '', secret_access_key: secret = '' }, { clock }) => {
-  const authenticate = (request: ApiRequest) => signAws(request, id, secret, 'us-east-1/route53', clock.now())
-  const api = open({ authenticate, parse })
-  return {
-    api,
-    async findPath(zone) {
-      const reply = await api.call<Zones>('GET', `${API}/hostedzonesbyname?dnsname=${zone}.&maxitems=100`)
-      const { HostedZone: zones = [] } = reply.ListHostedZonesByNameResponse.HostedZones
-      const isPublic = ({ Name, Config }: Zone) => parseName(Name) === zone && Config?.PrivateZone !== 'true'
-      const [one, other] = zones.filter(isPublic)
-      if (!other) return one && `${API}/hostedzone/${one.Id.replace('/hostedzone/', '')}/rrset`
-      const advice = 'Delete those whose name servers are not those of the domain.'
-      throw new DnsApiError('rejected', `Amazon Route 53 has several public hosted zones named ${zone}. ${advice}`)
-    },
-    async list(path, _zone, name) {
-      // The page begins with this name, and has room for its types and weighted sets.
-      const { ListResourceRecordSetsResponse: page } = await api.call<Sets>('GET', `${path}?maxitems=300&name=${name}.`)
-      const { ResourceRecordSet: sets = [] } = page.ResourceRecordSets
-      return sets.filter(({ Name }) => parseName(Name) === name).flatMap(toRecords)
-    },
-    async apply({ path, name, type, ttl, current, raws }) {
-      if (current.some(({ value }) => value === SPECIAL))
-        throw new DnsApiError('rejected', `The ${type} record of ${name} is ${SPECIAL} there. Change it by hand.`)
-      const before = current.map(({ raw }) => raw)
-      const deletion = current.length === 0 ? '' : formatChange('DELETE', name, type, ttl, before)
-      const changes = `<ChangeBatch><Changes>${deletion}${formatChange('CREATE', name, type, ttl, raws)}</Changes></ChangeBatch>`
-      const root = 'ChangeResourceRecordSetsRequest'
-      const body = `<${root} xmlns="https://route53.amazonaws.com/doc/2013-04-01/">${changes}</${root}>`
-      await api.call('POST', `${path}/`, body)
-    },
-  }
-}
+export const route53: Connect = (api, { access_key_id: id = '', secret_access_key: secret = '' }, { clock }) => ({
+  parse,
+  authenticate: (request) => signAws(request, id, secret, 'us-east-1/route53', clock.now()),
+  async findPath(zone) {
+    const reply = await api.call<Zones>('GET', `${API}/hostedzonesbyname?dnsname=${zone}.&maxitems=100`)
+    const { HostedZone: zones = [] } = reply.ListHostedZonesByNameResponse.HostedZones
+    const isPublic = ({ Name, Config }: Zone) => parseName(Name) === zone && Config?.PrivateZone !== 'true'
+    const [one, other] = zones.filter(isPublic)
+    if (!other) return one && `${API}/hostedzone/${one.Id.replace('/hostedzone/', '')}/rrset`
+    const advice = 'Delete those whose name servers are not those of the domain.'
+    throw new DnsApiError('rejected', `Amazon Route 53 has several public hosted zones named ${zone}. ${advice}`)
+  },
+  async list(path, _zone, name) {
+    // The page begins with this name, and has room for its types and weighted sets.
+    const { ListResourceRecordSetsResponse: page } = await api.call<Sets>('GET', `${path}?maxitems=300&name=${name}.`)
+    const { ResourceRecordSet: sets = [] } = page.ResourceRecordSets
+    return sets.filter(({ Name }) => parseName(Name) === name).flatMap(toRecords)
+  },
+  async apply({ path, name, type, ttl, current, raws }) {
+    if (current.some(({ value }) => value === SPECIAL))
+      throw new DnsApiError('rejected', `The ${type} record of ${name} is ${SPECIAL} there. Change it by hand.`)
+    const before = current.map(({ raw }) => raw)
+    const deletion = current.length === 0 ? '' : formatChange('DELETE', name, type, ttl, before)
+    const changes = `<ChangeBatch><Changes>${deletion}${formatChange('CREATE', name, type, ttl, raws)}</Changes></ChangeBatch>`
+    const root = 'ChangeResourceRecordSetsRequest'
+    const body = `<${root} xmlns="https://route53.amazonaws.com/doc/2013-04-01/">${changes}</${root}>`
+    await api.call('POST', `${path}/`, body)
+  },
+})

@@ -36,8 +36,8 @@ export interface SetChange {
   readonly raws: readonly string[]
 }
 
-export interface ZoneBackend {
-  readonly api: ApiClient
+/** Without `authenticate`, requests have the token of the credentials. */
+export interface ZoneBackend extends Partial<Pick<ApiOptions, 'authenticate' | 'parse'>> {
   /** Where the API has the records of the zone of this name; undefined: nowhere. */
   findPath(zone: string): Promise<string | undefined>
   /** The records of all types at a name; undefined: there are too many. */
@@ -49,14 +49,12 @@ export interface ZoneBackend {
   publish?(path: string): Promise<unknown>
 }
 
-/** Opens the API; by default requests have the token of the credentials. */
-type Open = (options?: Pick<ApiOptions, 'authenticate' | 'parse'>) => ApiClient
-export type Connect = (open: Open, credentials: Readonly<Record<string, string>>, deps: DnsApiDeps) => ZoneBackend
+export type Connect = (api: ApiClient, credentials: Readonly<Record<string, string>>, deps: DnsApiDeps) => ZoneBackend
 
 export const toRecords = (zone: string, type: string, ttl: number, raws: readonly string[]): StoredRecord[] =>
   raws.map((raw) => ({ type, raw, value: parseValue(type, raw, zone), ttl }))
 
-export function createDnsApi(backend: ZoneBackend, title: string): DnsApi {
+export function createDnsApi(api: ApiClient, backend: ZoneBackend, title: string): DnsApi {
   const unlessSenseless = <T>(result: Promise<T>): Promise<T> =>
     result.catch((error: unknown) => {
       if (!(error instanceof TypeError)) throw error
@@ -70,13 +68,13 @@ export function createDnsApi(backend: ZoneBackend, title: string): DnsApi {
   }
   const getPath = async (zone: string) => {
     const path = await findPath(zone)
-    if (path === undefined) throw backend.api.noZone(zone)
+    if (path === undefined) throw api.noZone(zone)
     return path
   }
   const findZone = async (domain: string) => {
     for (let name = domain; name.includes('.'); name = name.slice(name.indexOf('.') + 1))
       if ((await findPath(name)) !== undefined) return name
-    throw backend.api.noZone(domain)
+    throw api.noZone(domain)
   }
   const list = async (path: string, zone: string, name: string) => {
     const records = await backend.list(path, zone, name)
