@@ -58,6 +58,7 @@ describe.skipIf(!areDaemonsAvailable())('records of others', () => {
         '_dmarc TXT "v=DMARC1; p=none"',
         '@ MX 10 mx.elsewhere.test.',
         'links A 192.0.2.7',
+        '_smtp._tls CNAME elsewhere.test.',
       ],
       {
         dkim: /_domainkey\.zone\.test is a zone of its own, at ns\.elsewhere\.test/,
@@ -66,6 +67,7 @@ describe.skipIf(!areDaemonsAvailable())('records of others', () => {
         return_path: /alias \(CNAME\)/,
         dmarc: /There are 2 DMARC records/,
         mx: /points to mx\.elsewhere\.test/,
+        tls_reports: /alias \(CNAME\)/,
         tracking: /has records \(A\), beside which DNS allows no CNAME/,
       },
     ],
@@ -80,6 +82,7 @@ describe.skipIf(!areDaemonsAvailable())('records of others', () => {
         '@ MX 10 mail.tassis.test.',
         '@ MX 5 mx.elsewhere.test.',
         'links CNAME elsewhere.test.',
+        '_smtp._tls CNAME elsewhere.test.',
       ],
       {
         spf: /With our record it would fail: .*more than ten DNS look-ups/,
@@ -101,7 +104,7 @@ describe.skipIf(!areDaemonsAvailable())('records of others', () => {
     expect(await t.daemon.dump()).toEqual(before)
   })
 
-  test('SPF is merged, a broken key of ours is replaced, a valid policy stays, and other values too', async () => {
+  test('SPF is merged, a broken key of ours is replaced, a policy gets our report address, others stay', async () => {
     const policy = 'v=DMARC1; p=reject; rua=mailto:me@zone.test'
     await using t = await startPublishTest('bind', {
       records: ['send TXT "other"', 'send TXT "v=spf1 ip4:192.0.2.9 -all"', `_dmarc TXT "${policy}"`],
@@ -113,10 +116,14 @@ describe.skipIf(!areDaemonsAvailable())('records of others', () => {
     const done = await t.post({ provider: 'rfc2136', credentials: t.credentials })
     expect(t.outcome(done)).toEqual([
       ...['spf: change published', 'dkim: change published', 'return_path: create published'],
-      ...['dkim_ed25519: create published', 'dmarc: leave unchanged'],
+      ...['dkim_ed25519: create published', 'dmarc: change published'],
     ])
     const now = await t.daemon.dump()
-    expect(before.filter((line) => !now.includes(line))).toEqual(['send.zone.test TXT "v=spf1 ip4:192.0.2.9 -all"'])
+    expect(before.filter((line) => !now.includes(line))).toEqual([
+      `_dmarc.zone.test TXT "${policy}"`,
+      'send.zone.test TXT "v=spf1 ip4:192.0.2.9 -all"',
+    ])
+    expect(now).toContain(`_dmarc.zone.test TXT "${policy},mailto:dmarc-reports@send.zone.test"`)
     expect(now).toContain('send.zone.test TXT "v=spf1 ip4:192.0.2.25 ip4:192.0.2.9 -all"')
     expect(now.filter((line) => line.startsWith(`${key.name} `))).toHaveLength(1)
     expect(await t.wire()).toMatchObject({ status: 'verified' })
@@ -207,7 +214,7 @@ describe.skipIf(!areDaemonsAvailable())('kept credentials', () => {
       (one) => `${one.action} ${one.actor_type}`,
     )
     expect(actions.filter((action) => action === 'domain.dns_published api_key')).toHaveLength(5)
-    expect(actions.filter((action) => action === 'domain.dns_published system')).toHaveLength(3)
+    expect(actions.filter((action) => action === 'domain.dns_published system')).toHaveLength(4)
     expect(actions).toContain('domain.dns_credentials_stored api_key')
     expect(await show(t)).toMatchObject({ provider: 'rfc2136', zone: 'zone.test', error: null })
     expect(JSON.stringify([await show(t), body])).not.toContain(SECRET)
