@@ -17,7 +17,7 @@ export type TsigAlgorithm = (typeof TSIG_ALGORITHMS)[number]
 /** `unsigned`: the response has no TSIG, so only its error code is worth anything. */
 export interface VerifiedResponse {
   readonly state: 'valid' | 'unsigned' | 'invalid'
-  /** The TSIG error of RFC 8945 §3: 16 BADSIG, 17 BADKEY, 18 BADTIME; 0: none. */
+  /** The TSIG error of RFC 8945 §3, such as 16 BADSIG; 0: none. */
   readonly error: number
   /** The message without its TSIG. */
   readonly message: Buffer
@@ -28,23 +28,22 @@ const CLASS_ANY = 255
 /** RFC 8945 §10: how far two clocks may differ. */
 const FUDGE_SECONDS = 300
 
-/** The wire form of a name in lower case (RFC 4034 §6.2), without compression. */
-export const encodeName = (name: string): Buffer =>
-  Buffer.concat(
-    [...name.toLowerCase().split('.'), ''].flatMap((label, i, all) =>
-      label === '' && i < all.length - 1 ? [] : [Buffer.from([label.length]), Buffer.from(label, 'latin1')],
-    ),
-  )
-
-const uint16 = (...values: readonly number[]): Buffer =>
+export const uint16 = (...values: readonly number[]): Buffer =>
   Buffer.from(values.flatMap((value) => [(value >> 8) & 0xff, value & 0xff]))
 
-function encodeTime(seconds: number): Buffer {
-  const bytes = Buffer.alloc(8)
-  bytes.writeUIntBE(seconds, 0, 6)
-  bytes.writeUInt16BE(FUDGE_SECONDS, 6)
-  return bytes
-}
+/** Each behind its length (RFC 1035 §3.3), at most 255. */
+export const encodeStrings = (strings: readonly Uint8Array[]): Buffer =>
+  Buffer.concat(strings.flatMap((one) => [Buffer.of(one.length), one]))
+
+/** The wire form of a name in lower case (RFC 4034 §6.2), without compression. */
+export const encodeName = (name: string): Buffer =>
+  encodeStrings([...name.toLowerCase().split('.').filter(Boolean), ''].map((label) => Buffer.from(label, 'latin1')))
+
+export const encodeRecord = (name: string, type: number, of: number, ttlSeconds: number, data: Buffer): Buffer =>
+  Buffer.concat([encodeName(name), uint16(type, of, ttlSeconds >>> 16, ttlSeconds, data.length), data])
+
+/** 48 bits, and how far two clocks may differ. */
+const encodeTime = (seconds: number): Buffer => uint16(seconds / 2 ** 32, seconds / 2 ** 16, seconds, FUDGE_SECONDS)
 
 const digest = ({ algorithm, secret }: TsigKey, ...parts: readonly Uint8Array[]): Buffer =>
   parts.reduce((hmac, part) => hmac.update(part), createHmac(algorithm.slice('hmac-'.length), secret)).digest()
@@ -68,8 +67,7 @@ export function signMessage(
   const prior = requestMac ? [uint16(requestMac.length), requestMac] : []
   const mac = digest(key, ...prior, message, toVariables(key, time, end))
   const data = Buffer.concat([encodeName(key.algorithm), time, uint16(mac.length), mac, message.subarray(0, 2), end])
-  const fixed = uint16(TYPE_TSIG, CLASS_ANY, 0, 0, data.length)
-  const bytes = Buffer.concat([message, encodeName(key.name), fixed, data])
+  const bytes = Buffer.concat([message, encodeRecord(key.name, TYPE_TSIG, CLASS_ANY, 0, data)])
   bytes.writeUInt16BE(message.readUInt16BE(10) + 1, 10)
   return { bytes, mac }
 }

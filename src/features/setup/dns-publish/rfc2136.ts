@@ -2,15 +2,23 @@
  * @module Any DNS server that takes changes by RFC 2136, signed by TSIG (RFC 8945): BIND, Knot, PowerDNS, Windows. One
  * change is one message whose prerequisites are what was read, so the server refuses it when somebody else wrote since.
  */
-import { type Answer as Decoded, decode } from 'dns-packet'
+import { type Answer as Decoded, decode, type TxtData } from 'dns-packet'
 import { randomBelow } from '#platform/ids.ts'
 import { parseHostPort } from '#platform/settings/setting-kinds.ts'
 import { seconds } from '#platform/units.ts'
 import { normaliseName } from '#protocols/dns/message.ts'
-import { encodeName, TSIG_ALGORITHMS, type TsigKey, type VerifiedResponse } from '#protocols/dns/tsig.ts'
+import {
+  encodeName,
+  encodeStrings,
+  TSIG_ALGORITHMS,
+  type TsigKey,
+  uint16,
+  type VerifiedResponse,
+} from '#protocols/dns/tsig.ts'
 import * as wire from '#protocols/dns/update.ts'
 import { type DnsApi, DnsApiError, type DnsApiProblem, type RecordChange, type RecordSet } from './dns-api.ts'
 import type { DnsApiDeps, DnsProviderEntry } from './dns-provider.ts'
+import data from './rfc2136.json' with { type: 'json' }
 
 const TIMEOUT_MS = seconds(10)
 const DNS_PORT = 53
@@ -19,19 +27,15 @@ const MAX_STRING_OCTETS = 255
 const MAX_FIELD_LENGTH = 512
 
 export const RFC2136: DnsProviderEntry = {
-  name: 'rfc2136',
-  title: 'RFC 2136 (BIND, Knot, PowerDNS)',
-  fields: [
-    { name: 'server', label: 'Server', isSecret: false, isRequired: true, hint: 'ns1.example.com, or with a port.' },
-    { name: 'key_name', label: 'Name of the TSIG key', isSecret: false, isRequired: true },
-    { name: 'secret', label: 'Secret of the TSIG key, in base64', isSecret: true, isRequired: true },
-    { name: 'algorithm', label: 'Algorithm', isSecret: false, isRequired: false, hint: 'Default: hmac-sha256.' },
-    { name: 'zone', label: 'Zone', isSecret: false, isRequired: false, hint: 'Default: the zone that the server has.' },
-  ],
-  rights: 'A TSIG key that may query and update TXT, MX and CNAME records of the one zone.',
-  tokenUrl: null,
+  ...data.entry,
   create: (deps, fields) => new Rfc2136(deps, parseFields(fields)),
 }
+
+/** By error code (RFC 2136 §2.2, RFC 8945 §3). */
+const ERRORS: Readonly<Record<string, readonly string[]>> = data.errors
+const NXDOMAIN = 3
+const YXDOMAIN = 6
+const MIN_TSIG_ERROR = 16
 
 interface Fields {
   readonly host: string
@@ -84,14 +88,16 @@ class Rfc2136 implements DnsApi {
 
   async read(zone: string, names: readonly string[]): Promise<RecordSet[]> {
     const questions = names.flatMap((name) => READ_TYPES.map((type) => ({ name, type })))
-    const toQuery =
-      ({ name, type }: (typeof questions)[number]): Message =>
-      (id) =>
-        wire.encodeDirectQuery(id, name, type)
-    const found = await this.#send(questions.map(toQuery))
+    const found = await this.#send(
+      questions.map(
+        ({ name, type }) =>
+          (id) =>
+            wire.encodeDirectQuery(id, name, type),
+      ),
+    )
     const sets = questions.flatMap(({ name, type }, i) => {
-      const { rcode = 0, tsigError = 0, records = [], authorities = [] } = found[i] ?? {}
-      if (rcode !== 0 && rcode !== 3) throw this.#toError(rcode, tsigError, `questions about ${zone}`)
+      const { code = 0, records = [], authorities = [] } = found[i] ?? {}
+      if (code !== 0 && code !== NXDOMAIN) throw this.#toError(code, `questions about ${zone}`)
       // A referral: the name is in a zone of its own.
       const cut = records.length === 0 && authorities.some(({ type: of }) => of === 'SOA') ? [] : authorities
       const delegated = cut.filter((one) => one.type === 'NS' && one.name.endsWith(`.${zone}`))
@@ -110,10 +116,9 @@ class Rfc2136 implements DnsApi {
       names.map((name) => (id) => wire.encodeUpdate(id, zone, [{ name, type: 'ANY', class: 'NONE' }], [])),
     )
     const invented = names.filter((_, i) => {
-      const { rcode = 0, tsigError = 0 } = found[i] ?? {}
-      // YXDOMAIN (RFC 2136 §2.2): the name is there.
-      if (rcode !== 0 && rcode !== 6) throw this.#toError(rcode, tsigError, `changes of ${zone}`)
-      return rcode === 0
+      const code = found[i]?.code ?? 0
+      if (code !== 0 && code !== YXDOMAIN) throw this.#toError(code, `changes of ${zone}`)
+      return code === 0
     })
     return sets.filter(({ name }) => !invented.includes(name))
   }
@@ -129,24 +134,23 @@ class Rfc2136 implements DnsApi {
       ...after.filter((value) => !before.includes(value)).map((value) => ({ ...one(value, 'IN'), ttlSeconds })),
     ]
     const [response] = await this.#send([(id) => wire.encodeUpdate(id, zone, requires, changes)])
-    if (response && response.rcode !== 0)
-      throw this.#toError(response.rcode, response.tsigError, `the ${type} record of ${name}`)
+    if (response && response.code !== 0) throw this.#toError(response.code, `the ${type} record of ${name}`)
   }
 
   async #send(messages: readonly Message[]): Promise<ReturnType<typeof readResponse>[]> {
     if (messages.length === 0) return []
-    const { clock, signal, resolveServer } = this.#deps
+    const { clock, resolveServer } = this.#deps
     const { host, port, key } = this.#fields
-    const options = { clock, key, timeoutMs: TIMEOUT_MS, signal }
+    const options = { clock, key, timeoutMs: TIMEOUT_MS }
     const firstId = randomBelow(0x8000)
     const encoded = messages.map((encode, i) => encode(firstId + i))
     let reason = 'it has no address'
     for (const server of await resolveServer(host, port)) {
       try {
         const responses = (await wire.exchangeSigned(server, encoded, options)).map(readResponse)
-        for (const { tsigError, state, rcode } of responses) {
-          if (tsigError !== 0) throw this.#toError(rcode, tsigError, '')
-          if (state === 'invalid' || (state === 'unsigned' && rcode === 0))
+        for (const { state, code } of responses) {
+          if (code >= MIN_TSIG_ERROR) throw this.#toError(code, '')
+          if (state === 'invalid' || (state === 'unsigned' && code === 0))
             throw new DnsApiError('unauthorised', `The response of ${host} is not signed with the key ${key.name}.`)
         }
         return responses
@@ -162,59 +166,33 @@ class Rfc2136 implements DnsApi {
     const own = records.filter((record) => record.type === type && record.name.toLowerCase() === name)
     const values = own.map((record) => {
       const value = toValue(record)
-      if (record.type === 'TXT')
-        this.#strings.set(`${name} ${value}`, encodeStrings([record.data].flat().map((one) => Buffer.from(one))))
+      if (record.type === 'TXT') this.#strings.set(`${name} ${value}`, encodeStrings(listStrings(record.data)))
       return value
     })
     const [first] = own
     return first ? [{ name, type, ttlSeconds: 'ttl' in first ? (first.ttl ?? 0) : 0, values }] : []
   }
 
-  #toError(rcode: number, tsigError: number, about: string): DnsApiError {
+  #toError(code: number, about: string): DnsApiError {
     const { host, key } = this.#fields
-    const [problem, message] = TSIG_ERRORS[tsigError] ??
-      RCODES[rcode] ?? ['unavailable', `answered with error ${rcode}`]
-    return new DnsApiError(problem, `${host} ${message.replace('{key}', key.name).replace('{about}', about)}.`)
+    const [problem = 'unavailable', message = `answered with error ${code}`] = ERRORS[code] ?? []
+    const text = message.replace('{key}', key.name).replace('{about}', about)
+    return new DnsApiError(problem as DnsApiProblem, `${host} ${text}.`)
   }
 }
 
-type Sentences = Readonly<Record<number, readonly [DnsApiProblem, string]>>
-
-/** RFC 8945 §3. */
-const TSIG_ERRORS: Sentences = {
-  16: ['unauthorised', 'knows the key {key}, but with another secret (BADSIG). Copy the secret from its key file'],
-  17: [
-    'unauthorised',
-    'does not know the key {key}, or not for this (BADKEY). Check key_name and algorithm, and the acl of a Knot',
-  ],
-  18: ['unauthorised', 'has a clock that differs from ours by more than 5 minutes (BADTIME). Set both by NTP'],
-}
-
-/** RFC 2136 §2.2. */
-const RCODES: Sentences = {
-  1: ['rejected', 'does not understand the request about {about} (FORMERR)'],
-  2: ['unavailable', 'failed at {about} (SERVFAIL). Its log says why; often DNSSEC keys or a read-only zone file'],
-  3: ['changed', 'says that {about} changed since it was read. Publish again'],
-  4: ['rejected', 'takes no changes by RFC 2136 (NOTIMP)'],
-  5: ['unauthorised', 'does not allow the key {key} {about} (REFUSED). Allow it by update-policy (BIND) or acl (Knot)'],
-  6: ['changed', 'says that {about} changed since it was read. Publish again'],
-  7: ['changed', 'says that {about} changed since it was read. Publish again'],
-  8: ['changed', 'says that {about} changed since it was read. Publish again'],
-  9: ['no_zone', 'is not the primary server of the zone (NOTAUTH). Name the primary server'],
-  10: ['no_zone', 'says that {about} is not in the zone (NOTZONE)'],
-}
-
-function readResponse({ message, state, error: tsigError }: VerifiedResponse) {
-  const flags = message.readUInt16BE(2)
+function readResponse({ message, state, error }: VerifiedResponse) {
   const { answers = [], authorities = [] } = decode(message)
-  return { state, tsigError, rcode: flags & 0xf, records: answers, authorities }
+  return { state, code: error || message.readUInt16BE(2) & 0xf, records: answers, authorities }
 }
 
 function toValue(record: Decoded): string {
-  if (record.type === 'TXT') return Buffer.concat([record.data].flat().map((one) => Buffer.from(one))).toString()
+  if (record.type === 'TXT') return Buffer.concat(listStrings(record.data)).toString()
   if (record.type === 'MX') return `${record.data.preference ?? 0} ${toName(record.data.exchange)}`
   return 'data' in record && typeof record.data === 'string' ? toName(record.data) : ''
 }
+
+const listStrings = (data: TxtData): Buffer[] => [data].flat().map((one) => Buffer.from(one))
 
 const toName = (name: string): string => name.toLowerCase().replace(/(?<=.)\.$/, '')
 
@@ -228,8 +206,5 @@ function encodeData(type: RecordChange['type'], value: string): Buffer {
     )
   }
   const [preference = '0', exchange = ''] = value.split(' ')
-  return Buffer.concat([Buffer.from([Number(preference) >> 8, Number(preference) & 0xff]), encodeName(exchange)])
+  return Buffer.concat([uint16(Number(preference)), encodeName(exchange)])
 }
-
-const encodeStrings = (strings: readonly Buffer[]): Buffer =>
-  Buffer.concat(strings.flatMap((one) => [Buffer.from([one.length]), one]))
