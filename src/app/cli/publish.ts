@@ -38,34 +38,37 @@ export const addPublishCommand = (command: Command): Command =>
       if (!options.json) output.print(output.toPrintableLines(formatRecords(plan.data)))
       if (count > 0)
         confirmAction(options, `${count} records of ${label} would be written to ${plan.data.zone}`, 'publish them')
-      let done = await api.domains.publish(id, request)
-      const problems = done.data.records.filter(({ error }) => error !== null)
-      const seen = new Set<string>()
-      const untilMs = systemClock.monotonicMs() + WAIT_MS
-      for (;;) {
-        const { data: domain } = await api.domains.get(id)
-        for (const [key, { verified, host }] of Object.entries(domain.dns_records)) {
-          if (!verified || seen.has(key)) continue
-          seen.add(key)
-          if (!options.json) output.print(`ok  ${key.padEnd(18)} ${host}`)
-        }
-        const conflicts = done.data.records.flatMap(({ key, action }) => (action === 'conflict' ? key : []))
-        const isDone = SENDING_RECORDS.every((key) => seen.has(key) || conflicts.includes(key))
-        if (isDone || problems.length > 0 || systemClock.monotonicMs() > untilMs) break
-        await systemClock.sleep(REPEAT_MS)
-        // Checks at the name servers of the zone, and repairs what is not there.
-        done = await api.domains.publish(id, request)
-      }
-      const missing = SENDING_RECORDS.filter((key) => !seen.has(key))
+      const print = options.json ? () => {} : output.print
+      const { missing, ...done } = await publishUntilSeen(api, id, request, print)
       if (missing.length > 0) process.exitCode = 1
       output.printResult(options, done, ({ data }) =>
         output.joinParagraphs(
-          problems.map(({ key, error }) => `${key}: ${error}`).join('\n'),
+          data.records.flatMap(({ key, error }) => (error === null ? [] : `${key}: ${error}`)).join('\n'),
           data.summary,
           missing.length > 0 && `${label} cannot send yet: ${missing.join(', ')} not found in DNS.`,
         ),
       )
     })
+
+/** Repeats, since each request checks at the name servers of the zone, and publishes what is not there. */
+async function publishUntilSeen(api: CommandApi, id: string, request: Request, print: (line: string) => void) {
+  const untilMs = systemClock.monotonicMs() + WAIT_MS
+  const seen = new Set<string>()
+  const { data: first } = await api.domains.publish(id, request)
+  const hopeless = first.records.flatMap(({ key, action, error }) => (action === 'conflict' || error ? key : []))
+  for (let { summary } = first; ; { summary } = (await api.domains.publish(id, request)).data) {
+    const { data: domain } = await api.domains.get(id)
+    for (const [key, { verified, host }] of Object.entries(domain.dns_records)) {
+      if (!verified || seen.has(key)) continue
+      seen.add(key)
+      print(`ok  ${key.padEnd(18)} ${host}`)
+    }
+    const missing = SENDING_RECORDS.filter((key) => !seen.has(key))
+    const isDone = missing.every((key) => hopeless.includes(key)) || systemClock.monotonicMs() > untilMs
+    if (isDone) return { data: { ...first, summary }, missing }
+    await systemClock.sleep(REPEAT_MS)
+  }
+}
 
 /** Nothing when those that are kept are used. */
 async function readCredentials(
@@ -84,10 +87,10 @@ async function readCredentials(
   const missing = provider.fields.filter((one) => one.is_required && !given.has(one.name))
   if (missing.length > 0 && !process.stdin.isTTY)
     throw new UsageError(
-      `${provider.title} needs ${missing.map((one) => `--field ${one.name}=${one.is_secret ? '@FILE' : '…'} (${one.label})`).join(', ')}. ${provider.rights}`,
+      `${provider.title} needs ${missing.map((one) => `--field ${one.name}=${one.is_secret ? '@FILE' : '…'} (${one.label})`).join(', ')}. Needed: ${provider.rights}`,
       'missing_credentials',
     )
-  if (missing.length > 0) process.stderr.write(`${provider.rights} ${provider.token_url ?? ''}\n`)
+  if (missing.length > 0) process.stderr.write(`Needed: ${provider.rights} ${provider.token_url ?? ''}\n`)
   for (const one of missing) given.set(one.name, await prompt(one))
   return { provider: provider.name as Request['provider'], credentials: Object.fromEntries(given) }
 }

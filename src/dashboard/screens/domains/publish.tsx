@@ -110,7 +110,7 @@ function PublishCard({ domain, state }: PublishingProps & { readonly state: Doma
             label={`DNS provider of ${domain.domain}`}
             description={
               <>
-                {provider && `Needed: ${provider.rights.charAt(0).toLowerCase()}${provider.rights.slice(1)} `}
+                {provider && `Needed: ${provider.rights} `}
                 {provider?.token_url && (
                   <Anchor inherit href={provider.token_url} target="_blank" rel="noreferrer" underline="always">
                     Create one (new tab).

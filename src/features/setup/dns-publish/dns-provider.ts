@@ -32,7 +32,7 @@ export interface DnsProviderEntry {
   /** As in domains/dns-providers.json, so that the provider found by name servers can be suggested. */
   readonly title: string
   readonly fields: readonly CredentialField[]
-  /** One sentence: the least rights that the credentials need. */
+  /** The least rights that the credentials need, as `Needed: ` continues: `a token that …`. */
   readonly rights: string
   /** Where a token is created; null: no such page. */
   readonly tokenUrl: string | null
