@@ -1236,7 +1236,6 @@ CREATE TABLE `dns_credentials` (
 	`published_at` integer,
 	`error` text,
 	`records_hash` text NOT NULL,
-	`attempts` integer DEFAULT 0 NOT NULL,
 	`next_attempt_at` integer NOT NULL
 ) STRICT;
 --> statement-breakpoint

@@ -11,6 +11,8 @@ import { deriveEventUuid } from '#features/core/events/record.ts'
 import { formatSecret, isSigned } from '#features/drop-in/supabase/routes.ts'
 import { createRecipientDecider } from '#features/receiving/inbound/process/decide.ts'
 import { createUnsubscribeToken, openUnsubscribeToken } from '#features/sending/unsubscribe/headers.ts'
+import { findPublication, openFields, type Publication, sealFields } from '#features/setup/dns-publish/credentials.ts'
+import { type Domain, findDomainById } from '#features/setup/domains/domains.ts'
 import { findSigningDomain, toDkimKeyContext } from '#features/setup/domains/sending.ts'
 import { toErasedKey } from '#features/setup/suppression-store/suppression-list-key.ts'
 import { revealInboundSecret } from '#features/webhooks/webhooks/manage/secrets.ts'
@@ -28,6 +30,7 @@ setDefaultTimeout(300_000)
 const SEALED = [
   ['domains', 'dkim_private_key', ''],
   ['domains', 'ed25519_private_key', ''],
+  ['dns_credentials', 'fields', ''],
   ['webhooks', 'secret', ''],
   ['webhooks', 'previous_secret', ''],
   ['inbound_secrets', 'secret', ''],
@@ -58,6 +61,8 @@ describe('a rotation in a running service', () => {
     listId: 0,
   }
 
+  const readDomain = () => findDomainById(service.app.db, 1) as Domain
+
   /** Everything that must stay as it is, or stay accepted. */
   async function collect() {
     const { app, actor } = service
@@ -72,6 +77,7 @@ describe('a rotation in a running service', () => {
         `dkim:${at((await service.api('GET', '/v1/domains')).body, 'data', 0, 'id')}:ed25519`,
       ),
       inbound: await revealInboundSecret(app, actor),
+      dns: openFields(app, readDomain(), findPublication(app.db, readDomain()) as Publication),
     }
   }
   const createDomain = (key: string) =>
@@ -89,6 +95,11 @@ describe('a rotation in a running service', () => {
     app.db.run(
       `INSERT INTO users (uuid, email, name, password_hash, totp_secret, created_at, updated_at) VALUES (?, 'ada@x.test', 'Ada', '', ?, 1, 1)`,
       [new Uint8Array(16), app.keys.seal(new Uint8Array(20), 'totp:00000000-0000-0000-0000-000000000000')],
+    )
+    app.db.run(
+      `INSERT INTO dns_credentials (domain_id, provider, zone, fields, allows_private, records_hash, next_attempt_at)
+       VALUES (1, 'desec', 'sender.test', ?, 0, '', 0)`,
+      [sealFields(app, readDomain(), { token: 'of deSEC' })],
     )
     await revealInboundSecret(app, actor)
     before = await collect()

@@ -1,6 +1,6 @@
 /**
  * @module Publishes with kept credentials what has changed since the last time (new DKIM keys, inbound mail, a tracking
- * host, another node) and what a check does not find, with growing delays; and checks what was just published every
+ * host, another node) and, every hour, what a check does not find; and checks what was just published every
  * minute, until DNS shows it.
  */
 import type { App } from '#features/core/app/app.ts'
@@ -8,23 +8,19 @@ import { createSystemActor } from '#features/core/audit-logs/audit.ts'
 import { AppError } from '#platform/errors.ts'
 import { formatUuid } from '#platform/ids.ts'
 import { mapConcurrently } from '#platform/queue/map-concurrently.ts'
-import { hours, minutes } from '#platform/units.ts'
+import { minutes } from '#platform/units.ts'
 import { type Domain, findDomainById } from '../domains/domains.ts'
 import { isMissing, listUsedRecords } from '../domains/published-dns.ts'
 import { findPublication, listPublications, type Publication, putPublication } from './credentials.ts'
-import type { DnsProviderEntry } from './dns-provider.ts'
-import { PROVIDERS } from './providers.ts'
-import { checkPublished, hashRecords, MIN_RETRY_DELAY_MS, publishDomain } from './publish.ts'
+import { checkPublished, hashRecords, publishDomain, RETRY_DELAY_MS } from './publish.ts'
 
 const BATCH_SIZE = 100
 const MAX_CONCURRENT = 4
 /** For so long what was published is checked every minute. */
 const FOLLOWED_MS = minutes(10)
-/** Delays after attempts with the same records; the last repeats. */
-const RETRY_DELAYS_MS = [MIN_RETRY_DELAY_MS, hours(1), hours(6), hours(24)]
 
 /** Call it every minute, one run at a time. @param signal ends the run after the requests in flight */
-export async function publishAutomatically(app: App, signal?: AbortSignal, providers = PROVIDERS): Promise<void> {
+export async function publishAutomatically(app: App, signal?: AbortSignal): Promise<void> {
   const since = app.clock.now() - FOLLOWED_MS
   for (let after = 0; !signal?.aborted; ) {
     const found = listPublications(app.db, after, since, BATCH_SIZE)
@@ -33,38 +29,31 @@ export async function publishAutomatically(app: App, signal?: AbortSignal, provi
     after = last.domainId
     await mapConcurrently(found, MAX_CONCURRENT, async (known) => {
       const domain = findDomainById(app.db, known.domainId)
-      if (domain && !signal?.aborted) await publishIfNeeded(app, domain, known, providers)
+      if (domain && !signal?.aborted) await publishIfNeeded(app, domain, known)
     })
   }
 }
 
-async function publishIfNeeded(
-  app: App,
-  domain: Domain,
-  known: Publication,
-  providers: readonly DnsProviderEntry[],
-): Promise<void> {
+async function publishIfNeeded(app: App, domain: Domain, known: Publication): Promise<void> {
   const records = listUsedRecords(app, domain)
   const isChanged = hashRecords(records) !== known.recordsHash
   if (!isChanged && !records.some(isMissing)) return
   const now = app.clock.now()
   const actor = createSystemActor(domain)
   const isFollowed = known.publishedAt !== null && now - known.publishedAt < FOLLOWED_MS
-  const isDue = known.nextAttemptAt <= now || known.nextAttemptAt > now + Math.max(...RETRY_DELAYS_MS)
+  const isDue = known.nextAttemptAt <= now || known.nextAttemptAt > now + RETRY_DELAY_MS
   if (known.fields === null || !(isChanged || isDue)) {
     if (isFollowed) await checkPublished(app, actor, domain, known.zone)
     return
   }
-  const attempts = isChanged ? 0 : known.attempts
-  const delay = RETRY_DELAYS_MS[Math.min(attempts, RETRY_DELAYS_MS.length - 1)] ?? 0
   // Stored before the attempt, which a crash may end.
   await app.commit.write((tx) => {
     const stored = findPublication(tx.db, domain)
-    const schedule = { recordsHash: hashRecords(records), attempts: attempts + 1, nextAttemptAt: now + delay }
+    const schedule = { recordsHash: hashRecords(records), nextAttemptAt: now + RETRY_DELAY_MS }
     if (stored) putPublication(tx, { ...stored, ...schedule })
   })
   try {
-    const { summary } = await publishDomain(app, actor, formatUuid(domain.uuid), {}, providers)
+    const { summary } = await publishDomain(app, actor, formatUuid(domain.uuid), {})
     app.log.info({ domain: domain.domain, summary }, 'DNS records of a domain published')
   } catch (error) {
     const reason = error instanceof AppError ? error.message : undefined

@@ -17,7 +17,7 @@ export type Publication = Omit<Stored, 'allowsPrivate'> & { readonly allowsPriva
 export type Credentials = Readonly<Record<string, string>>
 
 const COLUMNS = `domain_id AS domainId, provider, zone, fields, allows_private AS allowsPrivate, kept_at AS keptAt, published_at AS publishedAt,
-  error, records_hash AS recordsHash, attempts, next_attempt_at AS nextAttemptAt FROM dns_credentials`
+  error, records_hash AS recordsHash, next_attempt_at AS nextAttemptAt FROM dns_credentials`
 
 const sql = prepareStatements((db) => ({
   find: db.prepare<Publication, [number]>(`SELECT ${COLUMNS} WHERE domain_id = ?`),
@@ -25,8 +25,8 @@ const sql = prepareStatements((db) => ({
     `SELECT ${COLUMNS} WHERE domain_id > ? AND (fields IS NOT NULL OR published_at > ?) ORDER BY domain_id LIMIT ?`,
   ),
   put: db.prepare(
-    `INSERT OR REPLACE INTO dns_credentials (domain_id, provider, zone, fields, allows_private, kept_at, published_at, error, records_hash, attempts, next_attempt_at)
-     VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
+    `INSERT OR REPLACE INTO dns_credentials (domain_id, provider, zone, fields, allows_private, kept_at, published_at, error, records_hash, next_attempt_at)
+     VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
   ),
   remove: db.prepare('DELETE FROM dns_credentials WHERE domain_id = ?'),
 }))
@@ -52,7 +52,7 @@ export const listPublications = (db: Database, after: number, since: Millis, lim
 export const putPublication = (tx: Tx, row: Publication): void =>
   void sql(tx.db).put.run(
     ...[row.domainId, row.provider, row.zone, row.fields, row.allowsPrivate, row.keptAt, row.publishedAt],
-    ...[row.error, row.recordsHash, row.attempts, row.nextAttemptAt],
+    ...[row.error, row.recordsHash, row.nextAttemptAt],
   )
 
 export const sealFields = ({ keys }: App, { uuid }: Domain, fields: Credentials): Uint8Array =>

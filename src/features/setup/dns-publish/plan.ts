@@ -6,20 +6,9 @@ import type { Check } from '../domains/check-result.ts'
 import type { DnsRecord } from '../domains/dns-records.ts'
 import { addReportAddress, isOfKind, mergeSpf } from '../domains/published-dns.ts'
 import type { RecordSet } from './dns-api.ts'
+import type { PublishedRecord } from './model.ts'
 
-export interface PlannedRecord {
-  /** As in `dns_records` of the domain. */
-  readonly key: string
-  readonly type: DnsRecord['type']
-  readonly name: string
-  readonly action: 'create' | 'change' | 'leave' | 'conflict'
-  /** All values of the set, in the form of `RecordSet`. */
-  readonly before: readonly string[]
-  readonly after: readonly string[]
-  /** Sentences for the owner of the domain. */
-  readonly reason: string
-  readonly ttlSeconds: number
-}
+export type PlannedRecord = Omit<PublishedRecord, 'state' | 'error'> & { readonly ttlSeconds: number }
 
 /** The zone as the provider has it. */
 export interface ZoneView {
@@ -37,7 +26,7 @@ export function planRecord(key: string, record: DnsRecord, check: Check | undefi
   const present = view.sets.find((set) => set.name === name && set.type === type)
   const before = present?.values ?? []
   const plan = (action: PlannedRecord['action'], reason: string, after = before): PlannedRecord => ({
-    ...{ key, type, name, action, before, after, reason },
+    ...{ key, type, name, action, before: [...before], after: [...after], reason },
     ttlSeconds: present?.ttlSeconds ?? TTL_SECONDS,
   })
   if (check?.verified) {

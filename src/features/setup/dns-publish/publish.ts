@@ -8,7 +8,7 @@ import { sha256 } from '#platform/crypto/crypto.ts'
 import { AppError, conflict, invalid } from '#platform/errors.ts'
 import { formatUuid } from '#platform/ids.ts'
 import { perOwner } from '#platform/per-owner.ts'
-import { minutes } from '#platform/units.ts'
+import { hours } from '#platform/units.ts'
 import { type Check, isUnanswered } from '../domains/check-result.ts'
 import { runDnsCheck } from '../domains/dns-check-slots.ts'
 import type { DnsRecord } from '../domains/dns-records.ts'
@@ -22,42 +22,19 @@ import {
 } from '../domains/domains.ts'
 import { checkRecords, findZone, isMissing, listUsedRecords } from '../domains/published-dns.ts'
 import { verifyDomain, verifyTracking } from '../domains/verify.ts'
-import { type Credentials, findPublication, openFields, putPublication, sealFields } from './credentials.ts'
-import { type DnsApi, DnsApiError, type DnsApiProblem, type RecordSet } from './dns-api.ts'
-import type { DnsProviderEntry } from './dns-provider.ts'
+import { findPublication, openFields, putPublication, sealFields } from './credentials.ts'
+import { DnsApiError, type DnsApiProblem, type RecordSet } from './dns-api.ts'
+import type { DnsApiDeps, DnsProviderEntry } from './dns-provider.ts'
+import { PROVIDERS, type PublishBody, type Published, type PublishedRecord } from './model.ts'
 import { isWithin, type PlannedRecord, planRecord } from './plan.ts'
 import { createZoneResolver, resolveFromSets } from './zone-resolvers.ts'
-
-export interface PublishRequest {
-  /** Undefined: the kept one. */
-  readonly provider?: string | undefined
-  readonly credentials?: Credentials | undefined
-  readonly isDryRun?: boolean | undefined
-  /** Whether to keep the credentials for the next time; default true. */
-  readonly keeps?: boolean | undefined
-  readonly signal?: AbortSignal | undefined
-}
-
-export interface PublishedRecord extends PlannedRecord {
-  readonly state: 'planned' | 'published' | 'failed' | 'unchanged'
-  readonly error: string | null
-}
-
-export interface PublishResult {
-  readonly provider: string
-  readonly zone: string
-  readonly isDryRun: boolean
-  readonly isKept: boolean
-  readonly records: readonly PublishedRecord[]
-  readonly summary: string
-}
 
 /** Changes when other records are wanted. */
 export const hashRecords = (records: readonly [string, DnsRecord][]): string =>
   sha256(JSON.stringify(records.map(([key, { verified: _, ...record }]) => [key, record]))).toBase64()
 
-/** Of automatic attempts: DNS may need some minutes to show what was published. */
-export const MIN_RETRY_DELAY_MS = minutes(15)
+/** Between automatic attempts with the same records. */
+export const RETRY_DELAY_MS = hours(1)
 
 const getRunning = perOwner((_: App['freshResolver']) => new Set<number>())
 
@@ -70,9 +47,9 @@ export async function publishDomain(
   app: App,
   actor: Actor,
   id: string,
-  request: PublishRequest,
-  providers: readonly DnsProviderEntry[],
-): Promise<PublishResult> {
+  request: PublishBody,
+  providers = PROVIDERS,
+): Promise<Published> {
   const domain = getDomain(app.db, actor.accountId, id)
   if (isVerifiedElsewhere(app.db, actor.accountId, domain.domain)) throw domainTaken(domain.domain)
   const running = getRunning(app.freshResolver)
@@ -80,10 +57,10 @@ export async function publishDomain(
     throw conflict('publish_in_progress', `The records of ${domain.domain} are being published; wait for the end.`)
   running.add(domain.id)
   try {
-    return await new Publishing(app, actor, domain, request, providers).run()
+    return await publish(openProvider(app, actor, domain, request, providers), request)
   } catch (error) {
     if (!(error instanceof DnsApiError)) throw error
-    if (!request.isDryRun)
+    if (!request.dry_run)
       await app.commit.write((tx) => {
         const known = findPublication(tx.db, domain)
         if (known) putPublication(tx, { ...known, error: error.message })
@@ -102,179 +79,149 @@ const toAppError = ({ problem, message, retryAfterSeconds }: DnsApiError): AppEr
 /** After these, the next write would fail in the same way. */
 const ENDING_PROBLEMS: readonly DnsApiProblem[] = ['unauthorised', 'no_zone', 'rate_limited', 'unavailable']
 
-class Publishing {
-  readonly #app: App
-  readonly #actor: Actor
-  readonly #domain: Domain
-  readonly #request: PublishRequest
-  readonly #entry: DnsProviderEntry
-  readonly #fields: Credentials
-  readonly #allowsPrivate: boolean
-  readonly #api: DnsApi
-  readonly #wanted: [string, DnsRecord][]
-
-  constructor(app: App, actor: Actor, domain: Domain, request: PublishRequest, providers: readonly DnsProviderEntry[]) {
-    const kept = request.credentials ? undefined : findPublication(app.db, domain)
-    const fields = request.credentials ?? (kept && openFields(app, domain, kept))
-    const entry = providers.find(({ name }) => name === (request.provider ?? kept?.provider))
-    if (!entry || (kept && kept.provider !== entry.name) || !fields)
-      throw invalid(
-        'provider',
-        'There are no kept credentials: name a provider, and its credentials.',
-        'no_credentials',
-      )
-    const [missing] = entry.fields.filter(({ name, isRequired }) => isRequired && !fields[name])
-    if (missing) throw invalid(`credentials.${missing.name}`, `${entry.title} needs ${missing.name}: ${missing.label}.`)
-    const unknown = Object.keys(fields).find((name) => !entry.fields.some((field) => field.name === name))
-    if (unknown !== undefined)
-      throw invalid(
-        `credentials.${unknown}`,
-        `${entry.title} takes ${entry.fields.map(({ name }) => name).join(', ')}.`,
-      )
-    this.#app = app
-    this.#actor = actor
-    this.#domain = domain
-    this.#request = request
-    this.#entry = entry
-    this.#fields = fields
-    this.#allowsPrivate = kept ? kept.allowsPrivate === 1 : actor.type === 'operator'
-    this.#wanted = listUsedRecords(app, domain)
-    const { fetch, clock } = app
-    const { signal } = request
-    this.#api = entry.create({ fetch, clock, signal, resolveServer: this.#resolveServer }, fields)
-  }
-
-  /** An operator's own DNS server is often in his own network, or on this machine. */
-  readonly #resolveServer = async (host: string, port: number) => {
-    const found = await this.#app.fetch.resolve({ host, port }, this.#allowsPrivate)
+/** The provider with its credentials. Throws 422 when some are missing or unknown. */
+function openProvider(
+  app: App,
+  actor: Actor,
+  domain: Domain,
+  { provider, credentials }: PublishBody,
+  providers: readonly DnsProviderEntry[],
+) {
+  const kept = credentials ? undefined : findPublication(app.db, domain)
+  const fields = credentials ?? (kept && openFields(app, domain, kept))
+  const entry = providers.find(({ name }) => name === (provider ?? kept?.provider))
+  if (!entry || !fields || (kept && kept.provider !== entry.name))
+    throw invalid('provider', 'There are no kept credentials: name a provider, and its credentials.', 'no_credentials')
+  const missing = entry.fields.find(({ name, isRequired }) => isRequired && !fields[name])
+  if (missing) throw invalid(`credentials.${missing.name}`, `${entry.title} needs ${missing.name}: ${missing.label}.`)
+  const names = entry.fields.map(({ name }) => name)
+  const unknown = Object.keys(fields).find((name) => !names.includes(name))
+  if (unknown !== undefined) throw invalid(`credentials.${unknown}`, `${entry.title} takes ${names.join(', ')}.`)
+  // An operator's own DNS server is often in his own network, or on this machine.
+  const allowsPrivate = kept ? kept.allowsPrivate === 1 : actor.type === 'operator'
+  const resolveServer: DnsApiDeps['resolveServer'] = async (host, port) => {
+    const found = await app.fetch.resolve({ host, port }, allowsPrivate)
     if (found.kind === 'ok') return found.addresses.map((address) => ({ host: address, port }))
     const advice = found.kind === 'refused' ? ' The operator may name it with `tassis domains publish`.' : ''
     throw new DnsApiError(found.kind === 'refused' ? 'rejected' : 'unavailable', `${found.reason}${advice}`)
   }
+  const api = entry.create({ fetch: app.fetch, clock: app.clock, resolveServer }, fields)
+  return { app, actor, domain, entry, fields, allowsPrivate, api, wanted: listUsedRecords(app, domain) }
+}
+type Run = ReturnType<typeof openProvider>
 
-  async run(): Promise<PublishResult> {
-    const { isDryRun = false } = this.#request
-    const { zone, names, planned } = await runDnsCheck(this.#app, this.#actor.accountId, () => this.#plan())
-    const records = isDryRun
-      ? planned.map(
-          (one): PublishedRecord => ({ ...one, state: isWritten(one) ? 'planned' : 'unchanged', error: null }),
-        )
-      : await this.#write(zone, names, planned)
-    const isKept = isDryRun
-      ? findPublication(this.#app.db, this.#domain)?.fields != null
-      : await this.#store(zone, records)
-    const seen = isDryRun ? '' : ` ${await checkPublished(this.#app, this.#actor, this.#domain, zone)}`
-    return { provider: this.#entry.name, zone, isDryRun, isKept, records, summary: `${countRecords(records)}.${seen}` }
-  }
+async function publish(run: Run, { dry_run: isDryRun = false, keep = true }: PublishBody): Promise<Published> {
+  const { app, actor, domain, entry } = run
+  const { zone, names, planned } = await runDnsCheck(app, actor.accountId, () => planAll(run))
+  const errors = isDryRun ? undefined : await writeAll(run, zone, names, planned)
+  const records = planned.map(({ ttlSeconds: _, ...record }): PublishedRecord => {
+    const error = errors?.get(record.key) ?? null
+    const written = !errors ? 'planned' : error === null ? 'published' : 'failed'
+    return { ...record, state: isWritten(record) ? written : 'unchanged', error }
+  })
+  const isKept = isDryRun ? findPublication(app.db, domain)?.fields != null : await store(run, zone, records, keep)
+  const seen = isDryRun ? '' : ` ${await checkPublished(app, actor, domain, zone)}`
+  const summary = `${countRecords(records)}.${seen}`
+  return { provider: entry.name, zone, dry_run: isDryRun, is_kept: isKept, records, summary }
+}
 
-  async #plan() {
-    const zone = await this.#api.findZone(this.#domain.domain)
-    // Also the names between, any of which may be a zone of its own.
-    const names = new Set<string>()
-    for (const [, { host }] of this.#wanted)
-      for (let name = host.toLowerCase(); isWithin(name, zone); name = name.slice(name.indexOf('.') + 1)) {
-        names.add(name)
-        if (name === zone) break
-      }
-    const sets = await this.#api.read(zone, [...names])
-    const checks = await this.#check([...names], sets)
-    const planned = this.#wanted.map(([key, record]) => planRecord(key, record, checks[key], { zone, sets }))
-    // What the zone would be afterwards must pass, too: a merged SPF record may need too many look-ups.
-    const later = await this.#check([...names], applyPlan(sets, planned))
-    return {
-      zone,
-      names: [...names],
-      planned: planned.map((one): PlannedRecord => {
-        const check = one.action === 'leave' ? undefined : later[one.key]
-        if (one.action === 'conflict' || !check || check.verified || check.outcome === 'unknown') return one
-        return {
-          ...one,
-          action: 'conflict',
-          after: one.before,
-          reason: `With our record it would fail: ${check.detail}`,
-        }
-      }),
+async function planAll({ app, domain, api, wanted }: Run) {
+  const zone = await api.findZone(domain.domain)
+  // Also the names between, any of which may be a zone of its own.
+  const names = new Set<string>()
+  for (const [, { host }] of wanted)
+    for (let name = host.toLowerCase(); isWithin(name, zone); name = name.slice(name.indexOf('.') + 1)) {
+      names.add(name)
+      if (name === zone) break
     }
-  }
-
-  #check(names: readonly string[], sets: readonly RecordSet[]): Promise<Readonly<Record<string, Check>>> {
-    return checkRecords(this.#app, this.#domain, resolveFromSets(this.#app.freshResolver, names, sets))
-  }
-
-  async #write(zone: string, names: readonly string[], planned: readonly PlannedRecord[]): Promise<PublishedRecord[]> {
-    const done: PublishedRecord[] = []
-    let end: string | undefined
-    for (const record of planned) {
-      let failure = end
-      try {
-        if (isWritten(record) && end === undefined) await this.#writeOne(zone, record)
-      } catch (error) {
-        if (!(error instanceof DnsApiError)) throw error
-        failure = error.message
-        if (ENDING_PROBLEMS.includes(error.problem)) end = failure
-      }
-      if (!isWritten(record)) done.push({ ...record, state: 'unchanged', error: null })
-      else done.push({ ...record, state: failure === undefined ? 'published' : 'failed', error: failure ?? null })
-    }
-    await this.#api.publish?.(zone)
-    return done.some(({ state }) => state === 'published') ? this.#readBack(zone, names, done) : done
-  }
-
-  async #writeOne(zone: string, record: PlannedRecord): Promise<void> {
-    await this.#api.write(zone, record)
-    const { type, name, before, after } = record
-    const added = after.filter((value) => !before.includes(value))
-    const removed = before.filter((value) => !after.includes(value))
-    const facts = { provider: this.#entry.name, zone, type, name, added, removed }
-    await this.#app.commit.write((tx) => auditDomain(this.#app, tx, this.#actor, 'dns_published', this.#domain, facts))
-  }
-
-  /** Some providers accept a record and drop it. */
-  async #readBack(
-    zone: string,
-    names: readonly string[],
-    done: readonly PublishedRecord[],
-  ): Promise<PublishedRecord[]> {
-    const sets = await this.#api.read(zone, names)
-    return done.map((record) => {
-      const set = sets.find(({ name, type }) => name === record.name && type === record.type)
-      if (record.state !== 'published' || record.after.every((value) => set?.values.includes(value))) return record
-      const error = `${this.#entry.title} accepted the record, but its zone ${zone} does not have it.`
-      return { ...record, state: 'failed', error }
-    })
-  }
-
-  /** Keeps the credentials, if they may be kept and the domain is still there; returns whether they are. */
-  async #store(zone: string, records: readonly PublishedRecord[]): Promise<boolean> {
-    const { keeps = true } = this.#request
-    const app = this.#app
-    const fields = keeps ? sealFields(app, this.#domain, this.#fields) : null
-    const now = app.clock.now()
-    return app.commit.write((tx) => {
-      const known = findPublication(tx.db, this.#domain)
-      if (!findDomainById(tx.db, this.#domain.id)) return false
-      const isSame = known && Bun.deepEquals(openFields(app, this.#domain, known), this.#fields)
-      putPublication(tx, {
-        domainId: this.#domain.id,
-        provider: this.#entry.name,
-        zone,
-        fields,
-        allowsPrivate: this.#allowsPrivate ? 1 : 0,
-        keptAt: keeps ? ((isSame ? known.keptAt : null) ?? now) : null,
-        publishedAt: records.some(({ state }) => state === 'published') ? now : (known?.publishedAt ?? null),
-        error: records.find(({ error }) => error !== null)?.error ?? null,
-        recordsHash: hashRecords(this.#wanted),
-        attempts: known?.attempts ?? 0,
-        nextAttemptAt: Math.max(known?.nextAttemptAt ?? 0, now + MIN_RETRY_DELAY_MS),
-      })
-      if (keeps && !isSame)
-        auditDomain(app, tx, this.#actor, 'dns_credentials_stored', this.#domain, { provider: this.#entry.name, zone })
-      return keeps
-    })
+  const sets = await api.read(zone, [...names])
+  const check = (at: readonly RecordSet[]): Promise<Readonly<Record<string, Check>>> =>
+    checkRecords(app, domain, resolveFromSets(app.freshResolver, [...names], at))
+  const checks = await check(sets)
+  const planned = wanted.map(([key, record]) => planRecord(key, record, checks[key], { zone, sets }))
+  // What the zone would be afterwards must pass, too: a merged SPF record may need too many look-ups.
+  const later = await check(applyPlan(sets, planned))
+  return {
+    zone,
+    names: [...names],
+    planned: planned.map((one): PlannedRecord => {
+      const found = isWritten(one) ? later[one.key] : undefined
+      if (!found || found.verified || found.outcome === 'unknown') return one
+      return { ...one, action: 'conflict', after: one.before, reason: `With our record it would fail: ${found.detail}` }
+    }),
   }
 }
 
-const isWritten = ({ action }: PlannedRecord): boolean => action === 'create' || action === 'change'
+/** Why records were not published, by key. */
+async function writeAll(run: Run, zone: string, names: readonly string[], planned: readonly PlannedRecord[]) {
+  const { api, entry } = run
+  const errors = new Map<string, string>()
+  let end: DnsApiError | undefined
+  for (const record of planned.filter(isWritten)) {
+    const failure = end ?? (await writeOne(run, zone, record).catch(toDnsApiError))
+    if (failure) errors.set(record.key, failure.message)
+    if (failure && ENDING_PROBLEMS.includes(failure.problem)) end = failure
+  }
+  const written = planned.filter((record) => isWritten(record) && !errors.has(record.key))
+  const readBack = async () => {
+    await api.publish?.(zone)
+    return written.length > 0 ? await api.read(zone, names) : []
+  }
+  // Also when only this fails, the credentials are kept for the next time.
+  const sets = await readBack().catch(toDnsApiError)
+  if (sets instanceof DnsApiError && written.length === 0) throw sets
+  for (const record of written) {
+    if (sets instanceof DnsApiError) errors.set(record.key, sets.message)
+    // Some providers accept a record and drop it.
+    else if (!record.after.every((value) => sets.find((set) => isSame(set, record))?.values.includes(value)))
+      errors.set(record.key, `${entry.title} accepted the record, but its zone ${zone} does not have it.`)
+  }
+  return errors
+}
+
+async function writeOne({ app, actor, domain, entry, api }: Run, zone: string, record: PlannedRecord) {
+  await api.write(zone, record)
+  const { type, name, before, after } = record
+  const added = after.filter((value) => !before.includes(value))
+  const removed = before.filter((value) => !after.includes(value))
+  const facts = { provider: entry.name, zone, type, name, added, removed }
+  await app.commit.write((tx) => auditDomain(app, tx, actor, 'dns_published', domain, facts))
+  return undefined
+}
+
+function toDnsApiError(error: unknown): DnsApiError {
+  if (error instanceof DnsApiError) return error
+  throw error
+}
+
+/** Keeps the credentials, if they may be kept and the domain is still there; returns whether they are. */
+function store(run: Run, zone: string, records: readonly PublishedRecord[], keeps: boolean): Promise<boolean> {
+  const { app, actor, domain, entry, fields, allowsPrivate, wanted } = run
+  const now = app.clock.now()
+  return app.commit.write((tx) => {
+    const known = findPublication(tx.db, domain)
+    if (!findDomainById(tx.db, domain.id)) return false
+    const isSame = known && Bun.deepEquals(openFields(app, domain, known), fields)
+    putPublication(tx, {
+      domainId: domain.id,
+      provider: entry.name,
+      zone,
+      fields: keeps ? sealFields(app, domain, fields) : null,
+      allowsPrivate: allowsPrivate ? 1 : 0,
+      keptAt: keeps ? ((isSame ? known.keptAt : null) ?? now) : null,
+      publishedAt: records.some(({ state }) => state === 'published') ? now : (known?.publishedAt ?? null),
+      error: records.find(({ error }) => error !== null)?.error ?? null,
+      recordsHash: hashRecords(wanted),
+      nextAttemptAt: now + RETRY_DELAY_MS,
+    })
+    if (keeps && !isSame) auditDomain(app, tx, actor, 'dns_credentials_stored', domain, { provider: entry.name, zone })
+    return keeps
+  })
+}
+
+const isSame = (a: RecordSet, b: PlannedRecord): boolean => a.name === b.name && a.type === b.type
+
+const isWritten = ({ action }: Pick<PlannedRecord, 'action'>): boolean => action === 'create' || action === 'change'
 
 /** `4 published, 1 already right` */
 function countRecords(records: readonly PublishedRecord[]): string {
@@ -288,7 +235,6 @@ function countRecords(records: readonly PublishedRecord[]): string {
 /** The zone after the changes. */
 function applyPlan(sets: readonly RecordSet[], planned: readonly PlannedRecord[]): RecordSet[] {
   const changed = planned.filter(isWritten)
-  const isSame = (a: RecordSet, b: PlannedRecord) => a.name === b.name && a.type === b.type
   return [
     ...sets.filter((set) => !changed.some((one) => isSame(set, one))),
     ...changed.map(({ name, type, ttlSeconds, after: values }) => ({ name, type, ttlSeconds, values })),

@@ -11,60 +11,11 @@ import { getDomain } from '../domains/domains.ts'
 import { findDnsProvider, findZone } from '../domains/published-dns.ts'
 import { findPublication, forgetCredentials } from './credentials.ts'
 import { findDomainConnectUrl } from './domain-connect.ts'
-import { PROVIDERS } from './providers.ts'
+import { PROVIDERS, PublishBody, Published } from './model.ts'
 import { publishDomain } from './publish.ts'
 
 const IdParam = Type.Object({ id: Type.String({ description: 'Id of the domain.' }) })
 
-const Request = S.StrictObject({
-  provider: Type.Optional(
-    S.StringEnum(
-      PROVIDERS.map(({ name }) => name),
-      { description: 'Left out: the one whose credentials are kept.' },
-    ),
-  ),
-  credentials: Type.Optional(
-    Type.Record(Type.String({ maxLength: 64 }), Type.String({ maxLength: 8192 }), {
-      maxProperties: 10,
-      description: 'Values by name of field, as `GET` lists them. Left out: those that are kept.',
-    }),
-  ),
-  dry_run: Type.Optional(
-    Type.Boolean({ description: 'Plans only: writes nothing, neither at the provider nor here. Default false.' }),
-  ),
-  keep: Type.Optional(
-    Type.Boolean({
-      description: 'Whether to keep the credentials, sealed, for later changes of this domain. Default true.',
-    }),
-  ),
-})
-
-const Values = (description: string) => Type.Array(Type.String(), { description })
-
-const PublishedRecord = Type.Object({
-  key: S.Text('As in `dns_records` of the domain.'),
-  type: S.StringEnum(['TXT', 'MX', 'CNAME'], { description: 'Type of the record.' }),
-  name: S.Text('Full name, without a trailing dot.'),
-  action: S.StringEnum(['create', 'change', 'leave', 'conflict'], {
-    description: '`conflict`: it is for you to decide, as `reason` says; never written.',
-  }),
-  before: Values('All values at the name when it was read.'),
-  after: Values('All values that are to be there; those of others stay.'),
-  reason: S.Text('Why this is done, or not.'),
-  state: S.StringEnum(['planned', 'published', 'failed', 'unchanged'], {
-    description: '`published`: the provider has it.',
-  }),
-  error: S.TextOrNull('Why it failed; null: it did not.'),
-})
-
-const Published = Type.Object({
-  provider: S.Text('The DNS provider.'),
-  zone: S.Text('The zone that has the records.'),
-  dry_run: Type.Boolean({ description: 'Whether nothing was written.' }),
-  is_kept: Type.Boolean({ description: 'Whether the credentials are kept.' }),
-  records: Type.Array(PublishedRecord, { description: 'In the order in which they are written.' }),
-  summary: S.Text('What was done, and what the name servers of the zone show.'),
-})
 const Field = Type.Object({
   name: S.Text('As in `credentials`.'),
   label: S.Text('What it is.'),
@@ -99,21 +50,15 @@ const problems = errorResponses({
 
 const UNPUBLISHED = { zone: null, keptAt: null, publishedAt: null, error: null }
 
-/** @param providers others, for tests */
-export const dnsPublishRoutes = (app: App, providers = PROVIDERS) =>
+export const dnsPublishRoutes = (app: App) =>
   new Elysia({ prefix: '/v1/domains', tags: ['Domains'] })
     .use(authenticated)
     .post(
       '/:id/publish',
-      async ({ actor, params, body }) => {
-        const { provider, credentials, dry_run: isDryRun, keep: keeps } = body
-        const done = await publishDomain(app, actor, params.id, { provider, credentials, isDryRun, keeps }, providers)
-        const records = done.records.map((record) => toWire(PublishedRecord, record, {}))
-        return dataBody(toWire(Published, done, { dry_run: done.isDryRun, records }))
-      },
+      async ({ actor, params, body }) => dataBody(await publishDomain(app, actor, params.id, body)),
       {
         params: IdParam,
-        body: Request,
+        body: PublishBody,
         response: S.DataBody(Published),
         detail: describeWith('domains:write')(
           'Publish the records of a domain at its DNS provider',
@@ -132,9 +77,9 @@ export const dnsPublishRoutes = (app: App, providers = PROVIDERS) =>
         return dataBody(
           toWire(State, known ?? UNPUBLISHED, {
             provider: known?.fields ? known.provider : null,
-            suggested_provider: providers.find((one) => one.title === title)?.name ?? null,
+            suggested_provider: PROVIDERS.find((one) => one.title === title)?.name ?? null,
             domain_connect_url: await findDomainConnectUrl(app, domain, zone),
-            providers: providers.map((entry) => {
+            providers: PROVIDERS.map((entry) => {
               const fields = entry.fields.map((field) => toWire(Field, field, { hint: field.hint ?? null }))
               return toWire(Provider, entry, { fields })
             }),

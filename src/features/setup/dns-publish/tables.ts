@@ -16,8 +16,7 @@ export const dnsCredentials = sqliteTable('dns_credentials', {
   error: text('error'),
   /** Of the records at the last attempt: others are published soon. */
   recordsHash: text('records_hash').notNull(),
-  /** Automatic attempts with the same records, and when the next one may be. */
-  attempts: integer('attempts').notNull().default(0),
+  /** Of automatic attempts with the same records. */
   nextAttemptAt: time('next_attempt_at').notNull(),
 })
 describeTable(dnsCredentials, { account: ['domain_id', 'domains'] })

@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'bun:test'
 import { publishAutomatically } from '#features/setup/dns-publish/auto-publish.ts'
-import type { DnsApi } from '#features/setup/dns-publish/dns-api.ts'
+import { type DnsApi, DnsApiError } from '#features/setup/dns-publish/dns-api.ts'
 import type { DnsProviderEntry } from '#features/setup/dns-publish/dns-provider.ts'
 import { publishDomain } from '#features/setup/dns-publish/publish.ts'
 import { RFC2136 } from '#features/setup/dns-publish/rfc2136.ts'
@@ -154,6 +154,27 @@ describe.skipIf(!areDaemonsAvailable())('records of others', () => {
     expect(await t.daemon.dump()).toContain('send.zone.test MX 5 mx.elsewhere.test')
   })
 
+  test('credentials are kept, and the reason is shown, when only the reading afterwards fails', async () => {
+    await using t = await startPublishTest('bind')
+    const failing: DnsProviderEntry = {
+      ...RFC2136,
+      create(deps, fields) {
+        const api = RFC2136.create(deps, fields)
+        let reads = 0
+        const read: DnsApi['read'] = (zone, names) => {
+          if (reads++ > 0) throw new DnsApiError('rate_limited', 'Wait a minute.')
+          return api.read(zone, names)
+        }
+        return { findZone: (name) => api.findZone(name), read, write: (zone, change) => api.write(zone, change) }
+      },
+    }
+    const request = { provider: 'rfc2136', credentials: t.credentials }
+    const done = await publishDomain(t.service.app, t.service.actor, t.id, request, [failing])
+    expect(done.records.map(({ state, error }) => `${state} ${error}`)).toEqual(KEYS.map(() => 'failed Wait a minute.'))
+    expect(done.is_kept).toBe(true)
+    expect(t.outcome(await t.post({}))).toEqual(KEYS.map((key) => `${key}: leave unchanged`))
+  })
+
   // Port 53 is for root.
   test.skipIf(process.getuid?.() !== 0)(
     'a resolver that has cached the absence of records delays nothing',
@@ -209,12 +230,24 @@ describe.skipIf(!areDaemonsAvailable())('kept credentials', () => {
     expect(await t.wire()).toMatchObject({ mx_verified: true, dkim_verified: true })
     expect(await t.wire()).not.toHaveProperty('dns_records.dkim_next')
     expect((await t.daemon.dump()).filter((line) => line.includes('DKIM1'))).toHaveLength(4)
+    // The new keys are the current ones now, so the records are others.
+    await publishAutomatically(app)
+    // A record that somebody removes comes back, once an attempt is due.
+    const spf = { name: 'send.zone.test', type: 'TXT', ttlSeconds: 300 } as const
+    await connectTo(t.daemon).write('zone.test', { ...spf, before: ['v=spf1 ip4:192.0.2.25 -all'], after: ['other'] })
+    await api('POST', `/v1/domains/${t.id}/verify`)
+    const listSpf = async () => (await t.daemon.dump()).filter((line) => line.startsWith('send.zone.test TXT'))
+    await publishAutomatically(app)
+    expect(await listSpf()).toEqual(['send.zone.test TXT "other"'])
+    app.db.run('UPDATE dns_credentials SET next_attempt_at = 0')
+    await publishAutomatically(app)
+    expect(await listSpf()).toEqual(['send.zone.test TXT "other"', 'send.zone.test TXT "v=spf1 ip4:192.0.2.25 -all"'])
     const { body } = await api('GET', '/v1/audit-logs?per_page=100')
     const actions = (body as { data: { action: string; actor_type: string }[] }).data.map(
       (one) => `${one.action} ${one.actor_type}`,
     )
     expect(actions.filter((action) => action === 'domain.dns_published api_key')).toHaveLength(5)
-    expect(actions.filter((action) => action === 'domain.dns_published system')).toHaveLength(4)
+    expect(actions.filter((action) => action === 'domain.dns_published system')).toHaveLength(5)
     expect(actions).toContain('domain.dns_credentials_stored api_key')
     expect(await show(t)).toMatchObject({ provider: 'rfc2136', zone: 'zone.test', error: null })
     expect(JSON.stringify([await show(t), body])).not.toContain(SECRET)
@@ -224,7 +257,7 @@ describe.skipIf(!areDaemonsAvailable())('kept credentials', () => {
   })
 
   // Proves: domain-41, domain-42
-  test('errors of automatic attempts are shown, and back off', async () => {
+  test('errors of automatic attempts are shown, which are repeated after an hour', async () => {
     await using t = await startPublishTest('knot')
     const { app, api } = t.service
     await t.post(request(t))
@@ -235,7 +268,7 @@ describe.skipIf(!areDaemonsAvailable())('kept credentials', () => {
     const { next } = app.db
       .query<{ next: number }, []>('SELECT next_attempt_at AS next FROM dns_credentials')
       .get() ?? { next: 0 }
-    expect(next - app.clock.now()).toBeGreaterThan(minutes(14))
+    expect(next - app.clock.now()).toBeGreaterThan(minutes(59))
     expect((await api('DELETE', `/v1/domains/${t.id}/publish`)).status).toBe(204)
     expect(await show(t)).toMatchObject({ provider: null, error: null })
     expect((await api('POST', `/v1/domains/${t.id}/publish`, {})).body).toMatchObject({ code: 'no_credentials' })
