@@ -6,31 +6,18 @@ import type { App } from '#features/core/app/app.ts'
 import { randomBelow } from '#platform/ids.ts'
 import { seconds } from '#platform/units.ts'
 import { resolveHostAddresses } from '#protocols/dns/mail-route.ts'
-import { type Answer, isFailedAnswer, type Resolver, StubResolver } from '#protocols/dns/resolver.ts'
+import { isFailedAnswer, type Resolver, StubResolver } from '#protocols/dns/resolver.ts'
 import { canConnectTo } from '#protocols/dns/special-addresses.ts'
+import { overrideResolver } from '../domains/published-dns.ts'
 import type { RecordSet } from './dns-api.ts'
 import { isWithin } from './plan.ts'
 
-const METHODS = ['mx', 'a', 'aaaa', 'txt', 'cname', 'ns', 'ptr'] as const
-type Method = (typeof METHODS)[number]
 const TIMEOUT_MS = seconds(2)
 const MAX_NAME_SERVERS = 4
 
-/** Answers by `ask`, and where that has no answer by `base`. */
-function override(
-  base: Resolver,
-  ask: (method: Method, name: string) => Answer<unknown> | undefined | Promise<Answer<unknown> | undefined>,
-): Resolver {
-  const answer = (method: Method) => async (name: string) =>
-    (await ask(method, name.toLowerCase())) ?? base[method](name)
-  const methods = Object.fromEntries(METHODS.map((method) => [method, answer(method)]))
-  // The cast is safe: `ask` answers each method in the form of that method.
-  return { ...(methods as unknown as Resolver), close() {}, [Symbol.dispose]() {} }
-}
-
 /** Answers about `names` from these sets. */
 export const resolveFromSets = (base: Resolver, names: readonly string[], sets: readonly RecordSet[]): Resolver =>
-  override(base, (method, name) => {
+  overrideResolver(base, (method, name) => {
     if (!names.includes(name)) return undefined
     const find = (type: string) => sets.find((set) => set.name === name && set.type === type)
     const found = find(method.toUpperCase())
@@ -63,7 +50,7 @@ export async function createZoneResolver(app: App, zone: string): Promise<Resolv
     randomId: () => randomBelow(0x10000),
     cacheEntries: 0,
   })
-  return override(base, async (method, name) => {
+  return overrideResolver(base, async (method, name) => {
     const answer = isWithin(name, zone) ? await direct[method](name) : undefined
     return answer && isFailedAnswer(answer) ? undefined : answer
   })

@@ -256,38 +256,35 @@ async function findKeptDmarc(resolver: Resolver, domain: string): Promise<Kept> 
   return {}
 }
 
+const METHODS = ['mx', 'a', 'aaaa', 'txt', 'cname', 'ns', 'ptr'] as const
+type Method = (typeof METHODS)[number]
+type MaybeAnswer = Answer<unknown> | undefined
+
+/** Answers by `ask`, which gets names in lower case, and where that has no answer by `base`. */
+export function overrideResolver(
+  base: Resolver,
+  ask: (method: Method, name: string) => MaybeAnswer | Promise<MaybeAnswer>,
+): Resolver {
+  const answer = (method: Method) => async (name: string) =>
+    (await ask(method, name.toLowerCase())) ?? base[method](name)
+  const methods = Object.fromEntries(METHODS.map((method) => [method, answer(method)]))
+  // The cast is safe: `ask` answers each method in the form of that method.
+  return { ...(methods as unknown as Resolver), close() {}, [Symbol.dispose]() {} }
+}
+
 /** Asks each question once, so that all look-ups see the same answers. */
 function shareAnswers(resolver: Resolver): Resolver {
-  const share = <T>(ask: (name: string) => Promise<Answer<T>>): ((name: string) => Promise<Answer<T>>) => {
-    const answers = new Map<string, Promise<Answer<T>>>()
-    return (name) => {
-      const key = name.toLowerCase()
-      const known = answers.get(key)
-      if (known) return known
-      const answer = ask(name)
-      answers.set(key, answer)
-      return answer
-    }
-  }
-  return {
-    mx: share((name) => resolver.mx(name)),
-    a: share((name) => resolver.a(name)),
-    aaaa: share((name) => resolver.aaaa(name)),
-    txt: share((name) => resolver.txt(name)),
-    cname: share((name) => resolver.cname(name)),
-    ns: share((name) => resolver.ns(name)),
-    ptr: share((name) => resolver.ptr(name)),
-    close() {},
-    [Symbol.dispose]() {},
-  }
+  const answers = new Map<string, Promise<Answer<unknown>>>()
+  return overrideResolver(resolver, (method, name) =>
+    answers.getOrInsertComputed(`${method} ${name}`, () => resolver[method](name)),
+  )
 }
 
 /** Answers as if the only TXT record at `host` were `text`: what would hold after it is published. */
-const withTxtRecord = (resolver: Resolver, host: string, text: string): Resolver => ({
-  ...shareAnswers(resolver),
-  txt: (name) =>
-    name.toLowerCase() === host ? Promise.resolve({ kind: 'ok', records: [text], ttlSeconds: 0 }) : resolver.txt(name),
-})
+const withTxtRecord = (resolver: Resolver, host: string, text: string): Resolver =>
+  overrideResolver(resolver, (method, name) =>
+    method === 'txt' && name === host ? { kind: 'ok', records: [text], ttlSeconds: 0 } : undefined,
+  )
 
 /** Whether a TXT value has the purpose of a record, so that there may be only one of them. */
 export function isOfKind(key: string, ours: string, value: string): boolean {
