@@ -24,20 +24,18 @@ export interface UpdateRecord {
 
 /** A question without recursion: what the server itself has. */
 export const encodeDirectQuery = (
-  id: number,
   name: string,
   type: 'TXT' | 'MX' | 'CNAME' | 'A' | 'AAAA' | 'NS' | 'SOA',
   flags = 0,
-): Buffer => encode({ type: 'query', id, flags, questions: [{ name, type }] })
+): Buffer => encode({ type: 'query', flags, questions: [{ name, type }] })
 
 /** The changes are made only if all that `requires` says is true, and then all at once. */
 export function encodeUpdate(
-  id: number,
   zone: string,
   requires: readonly UpdateRecord[],
   changes: readonly UpdateRecord[],
 ): Buffer {
-  const head = encodeDirectQuery(id, zone, 'SOA', UPDATE)
+  const head = encodeDirectQuery(zone, 'SOA', UPDATE)
   head.writeUInt16BE(requires.length, 6)
   head.writeUInt16BE(changes.length, 8)
   const records = [...requires, ...changes].map(({ name, type, class: of, ttlSeconds = 0, data = Buffer.alloc(0) }) =>
@@ -50,28 +48,33 @@ export interface SignedExchange {
   readonly clock: Clock
   readonly key: TsigKey
   readonly timeoutMs: number
+  /** The id of the first message; those of the others follow. */
+  readonly firstId: number
 }
 
 /**
- * Sends all messages over one connection and returns their responses in the same order. Their ids must differ.
+ * Sends all messages over one connection and returns their responses in the same order.
  * Throws an Error that says why there is no response to one of them.
  */
 export function exchangeSigned(
   server: ServerAddress,
   messages: readonly Buffer[],
-  { clock, key, timeoutMs }: SignedExchange,
+  { clock, key, timeoutMs, firstId }: SignedExchange,
 ): Promise<VerifiedResponse[]> {
   const seconds = Math.floor(clock.now() / 1000)
-  const requests = messages.map((message) => signMessage(message, key, seconds))
+  const requests = messages.map((message, i) => {
+    message.writeUInt16BE(firstId + i)
+    return signMessage(message, key, seconds)
+  })
   const responses = new Map<number, VerifiedResponse>()
   const { promise, resolve, reject } = Promise.withResolvers<VerifiedResponse[]>()
   const socket = connect(server.port, server.host)
   const fail = (reason: string) => reject(new Error(reason))
   let received = Buffer.alloc(0)
   const take = (bytes: Buffer): void => {
-    const id = bytes.readUInt16BE(0)
-    const request = requests.find((one) => one.bytes.readUInt16BE(0) === id)
-    if (request) responses.set(id, verifyResponse(bytes, key, { mac: request.mac, seconds }))
+    const i = bytes.readUInt16BE(0) - firstId
+    const request = requests[i]
+    if (request) responses.set(i, verifyResponse(bytes, key, { mac: request.mac, seconds }))
   }
   socket.on('data', (chunk: Buffer) => {
     try {
@@ -81,7 +84,7 @@ export function exchangeSigned(
         if (received.length < 2 + length) break
         take(received.subarray(2, 2 + length))
       }
-      const inOrder = messages.flatMap((message) => responses.get(message.readUInt16BE(0)) ?? [])
+      const inOrder = messages.flatMap((_, i) => responses.get(i) ?? [])
       if (inOrder.length === messages.length) resolve(inOrder)
     } catch {
       fail('it sent a malformed response')

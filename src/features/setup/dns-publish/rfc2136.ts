@@ -7,14 +7,7 @@ import { randomBelow } from '#platform/ids.ts'
 import { parseHostPort } from '#platform/settings/setting-kinds.ts'
 import { seconds } from '#platform/units.ts'
 import { normaliseName } from '#protocols/dns/message.ts'
-import {
-  encodeName,
-  encodeStrings,
-  TSIG_ALGORITHMS,
-  type TsigKey,
-  uint16,
-  type VerifiedResponse,
-} from '#protocols/dns/tsig.ts'
+import { encodeName, encodeStrings, TSIG_ALGORITHMS, uint16, type VerifiedResponse } from '#protocols/dns/tsig.ts'
 import * as wire from '#protocols/dns/update.ts'
 import { type DnsApi, DnsApiError, type DnsApiProblem, type RecordChange, type RecordSet } from './dns-api.ts'
 import type { DnsApiDeps, DnsProviderEntry } from './dns-provider.ts'
@@ -37,14 +30,7 @@ const NXDOMAIN = 3
 const YXDOMAIN = 6
 const MIN_TSIG_ERROR = 16
 
-interface Fields {
-  readonly host: string
-  readonly port: number
-  readonly key: TsigKey
-  readonly zone: string | undefined
-}
-
-function parseFields(given: Parameters<DnsProviderEntry['create']>[1]): Fields {
+function parseFields(given: Parameters<DnsProviderEntry['create']>[1]) {
   const { server = '', key_name: name = '', secret = '', algorithm: called = '', zone: inZone = '' } = given
   const at = parseHostPort(server, DNS_PORT)
   if (!at) throw new DnsApiError('rejected', 'server must be a name or an address: ns1.example.com, 192.0.2.1:5353.')
@@ -58,7 +44,7 @@ function parseFields(given: Parameters<DnsProviderEntry['create']>[1]): Fields {
   return { ...at, key: { name: keyName, algorithm, secret: Buffer.from(secret, 'base64') }, zone }
 }
 
-type Message = (id: number) => Buffer
+type Fields = ReturnType<typeof parseFields>
 
 class Rfc2136 implements DnsApi {
   readonly #deps: DnsApiDeps
@@ -75,7 +61,7 @@ class Rfc2136 implements DnsApi {
     const { zone, host } = this.#fields
     const labels = domain.split('.')
     const names = labels.map((_, i) => labels.slice(i).join('.')).filter((name) => zone === undefined || name === zone)
-    const found = await this.#send(names.map((name) => (id) => wire.encodeDirectQuery(id, name, 'SOA')))
+    const found = await this.#send(names.map((name) => wire.encodeDirectQuery(name, 'SOA')))
     const known = names.find((name, i) => found[i]?.records.some((one) => one.type === 'SOA' && one.name === name))
     if (known !== undefined) return known
     throw new DnsApiError(
@@ -88,13 +74,7 @@ class Rfc2136 implements DnsApi {
 
   async read(zone: string, names: readonly string[]): Promise<RecordSet[]> {
     const questions = names.flatMap((name) => READ_TYPES.map((type) => ({ name, type })))
-    const found = await this.#send(
-      questions.map(
-        ({ name, type }) =>
-          (id) =>
-            wire.encodeDirectQuery(id, name, type),
-      ),
-    )
+    const found = await this.#send(questions.map(({ name, type }) => wire.encodeDirectQuery(name, type)))
     const sets = questions.flatMap(({ name, type }, i) => {
       const { code = 0, records = [], authorities = [] } = found[i] ?? {}
       if (code !== 0 && code !== NXDOMAIN) throw this.#toError(code, `questions about ${zone}`)
@@ -113,7 +93,7 @@ class Rfc2136 implements DnsApi {
   async #dropWildcards(zone: string, sets: RecordSet[]): Promise<RecordSet[]> {
     const names = [...new Set(sets.map(({ name }) => name))].filter((name) => name !== zone)
     const found = await this.#send(
-      names.map((name) => (id) => wire.encodeUpdate(id, zone, [{ name, type: 'ANY', class: 'NONE' }], [])),
+      names.map((name) => wire.encodeUpdate(zone, [{ name, type: 'ANY', class: 'NONE' }], [])),
     )
     const invented = names.filter((_, i) => {
       const code = found[i]?.code ?? 0
@@ -133,21 +113,19 @@ class Rfc2136 implements DnsApi {
       ...before.filter((value) => !after.includes(value)).map((value) => one(value, 'NONE')),
       ...after.filter((value) => !before.includes(value)).map((value) => ({ ...one(value, 'IN'), ttlSeconds })),
     ]
-    const [response] = await this.#send([(id) => wire.encodeUpdate(id, zone, requires, changes)])
+    const [response] = await this.#send([wire.encodeUpdate(zone, requires, changes)])
     if (response && response.code !== 0) throw this.#toError(response.code, `the ${type} record of ${name}`)
   }
 
-  async #send(messages: readonly Message[]): Promise<ReturnType<typeof readResponse>[]> {
+  async #send(messages: readonly Buffer[]): Promise<ReturnType<typeof readResponse>[]> {
     if (messages.length === 0) return []
     const { clock, resolveServer } = this.#deps
     const { host, port, key } = this.#fields
-    const options = { clock, key, timeoutMs: TIMEOUT_MS }
-    const firstId = randomBelow(0x8000)
-    const encoded = messages.map((encode, i) => encode(firstId + i))
+    const options = { clock, key, timeoutMs: TIMEOUT_MS, firstId: randomBelow(0x8000) }
     let reason = 'it has no address'
     for (const server of await resolveServer(host, port)) {
       try {
-        const responses = (await wire.exchangeSigned(server, encoded, options)).map(readResponse)
+        const responses = (await wire.exchangeSigned(server, messages, options)).map(readResponse)
         for (const { state, code } of responses) {
           if (code >= MIN_TSIG_ERROR) throw this.#toError(code, '')
           if (state === 'invalid' || (state === 'unsigned' && code === 0))

@@ -1,4 +1,6 @@
 /** @module A service whose resolver is BIND or Knot with the zone `zone.test`, and what tests do with it. */
+import type { DnsApi } from '#features/setup/dns-publish/dns-api.ts'
+import type { DnsProviderEntry } from '#features/setup/dns-publish/dns-provider.ts'
 import { RFC2136 } from '#features/setup/dns-publish/rfc2136.ts'
 import { createTestApi, type TestApi } from '#test/support/api.ts'
 import { type DaemonName, type DaemonOptions, type DnsDaemon, SECRET, startDaemon } from '#test/support/dns-daemons.ts'
@@ -71,3 +73,13 @@ export const connectTo = (
     },
     { server: `127.0.0.1:${port}`, key_name: 'full', secret: SECRET, ...more },
   )
+
+/** RFC 2136, but for some functions. */
+export const changeRfc2136 = (change: (api: DnsApi) => Partial<Pick<DnsApi, 'read' | 'write'>>): DnsProviderEntry => ({
+  ...RFC2136,
+  create(deps, fields) {
+    const api = RFC2136.create(deps, fields)
+    const { read = api.read, write = api.write } = change(api)
+    return { findZone: api.findZone.bind(api), read: read.bind(api), write: write.bind(api) }
+  },
+})

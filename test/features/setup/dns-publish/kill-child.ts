@@ -1,12 +1,10 @@
 /** @module Publishes the records of a domain: `kill-child.ts DATA_DIR SERVER DOMAIN_ID`. The test kills it meanwhile. */
 
 import { createSystemActor } from '#features/core/audit-logs/audit.ts'
-import type { DnsApi } from '#features/setup/dns-publish/dns-api.ts'
-import type { DnsProviderEntry } from '#features/setup/dns-publish/dns-provider.ts'
 import { publishDomain } from '#features/setup/dns-publish/publish.ts'
-import { RFC2136 } from '#features/setup/dns-publish/rfc2136.ts'
 import { createTestApp } from '#test/support/app.ts'
 import { SECRET } from '#test/support/dns-daemons.ts'
+import { changeRfc2136 } from './fixture.ts'
 
 const LATENCY_MS = 30
 
@@ -23,18 +21,13 @@ const account = app.db
 if (!account) throw new Error('no account')
 const credentials = { server, key_name: 'full', secret: SECRET }
 /** As far away as most servers are, so that kills come between the writes. */
-const distant: DnsProviderEntry = {
-  ...RFC2136,
-  create(deps, fields) {
-    const api = RFC2136.create(deps, fields)
-    const write: DnsApi['write'] = async (zone, change) => {
-      await Bun.sleep(LATENCY_MS)
-      await api.write(zone, change)
-      await Bun.sleep(LATENCY_MS)
-    }
-    return { findZone: (name) => api.findZone(name), read: (zone, names) => api.read(zone, names), write }
+const distant = changeRfc2136((api) => ({
+  async write(zone, change) {
+    await Bun.sleep(LATENCY_MS)
+    await api.write(zone, change)
+    await Bun.sleep(LATENCY_MS)
   },
-}
+}))
 console.log('ready')
 await publishDomain(app, createSystemActor(account), id, { provider: 'rfc2136', credentials }, [distant])
 console.log('done')

@@ -1,14 +1,13 @@
 import { describe, expect, test } from 'bun:test'
 import { publishAutomatically } from '#features/setup/dns-publish/auto-publish.ts'
-import { type DnsApi, DnsApiError } from '#features/setup/dns-publish/dns-api.ts'
-import type { DnsProviderEntry } from '#features/setup/dns-publish/dns-provider.ts'
+import { DnsApiError } from '#features/setup/dns-publish/dns-api.ts'
 import { publishDomain } from '#features/setup/dns-publish/publish.ts'
 import { RFC2136 } from '#features/setup/dns-publish/rfc2136.ts'
 import { minutes } from '#platform/units.ts'
 import { areDaemonsAvailable, type DaemonName, SECRET, startDaemon } from '#test/support/dns-daemons.ts'
 import { startDnsServer } from '#test/support/dns-server.ts'
 import { startUpdateServer } from '#test/support/update-server.ts'
-import { connectTo, type PublishTest, startPublishTest } from './fixture.ts'
+import { changeRfc2136, connectTo, type PublishTest, startPublishTest } from './fixture.ts'
 
 const KEYS = ['spf', 'dkim', 'return_path', 'dkim_ed25519', 'dmarc']
 
@@ -135,17 +134,12 @@ describe.skipIf(!areDaemonsAvailable())('records of others', () => {
 
   test('what somebody wrote between reading and writing is not overwritten', async () => {
     await using t = await startPublishTest('bind')
-    const racing: DnsProviderEntry = {
-      ...RFC2136,
-      create(deps, fields) {
-        const api = RFC2136.create(deps, fields)
-        const write: DnsApi['write'] = async (zone, change) => {
-          if (change.type === 'MX') await connectTo(t.daemon).write(zone, { ...change, after: ['5 mx.elsewhere.test'] })
-          return api.write(zone, change)
-        }
-        return { findZone: (name) => api.findZone(name), read: (zone, names) => api.read(zone, names), write }
+    const racing = changeRfc2136((api) => ({
+      async write(zone, change) {
+        if (change.type === 'MX') await connectTo(t.daemon).write(zone, { ...change, after: ['5 mx.elsewhere.test'] })
+        return api.write(zone, change)
       },
-    }
+    }))
     const request = { provider: 'rfc2136', credentials: t.credentials }
     const done = await publishDomain(t.service.app, t.service.actor, t.id, request, [racing])
     const states = Object.fromEntries(done.records.map(({ key, state }) => [key, state]))
@@ -156,18 +150,13 @@ describe.skipIf(!areDaemonsAvailable())('records of others', () => {
 
   test('credentials are kept, and the reason is shown, when only the reading afterwards fails', async () => {
     await using t = await startPublishTest('bind')
-    const failing: DnsProviderEntry = {
-      ...RFC2136,
-      create(deps, fields) {
-        const api = RFC2136.create(deps, fields)
-        let reads = 0
-        const read: DnsApi['read'] = (zone, names) => {
-          if (reads++ > 0) throw new DnsApiError('rate_limited', 'Wait a minute.')
-          return api.read(zone, names)
-        }
-        return { findZone: (name) => api.findZone(name), read, write: (zone, change) => api.write(zone, change) }
+    let reads = 0
+    const failing = changeRfc2136((api) => ({
+      async read(zone, names) {
+        if (reads++ > 0) throw new DnsApiError('rate_limited', 'Wait a minute.')
+        return api.read(zone, names)
       },
-    }
+    }))
     const request = { provider: 'rfc2136', credentials: t.credentials }
     const done = await publishDomain(t.service.app, t.service.actor, t.id, request, [failing])
     expect(done.records.map(({ state, error }) => `${state} ${error}`)).toEqual(KEYS.map(() => 'failed Wait a minute.'))
