@@ -17,8 +17,6 @@ export interface CredentialField {
 export interface DnsApiDeps {
   readonly fetch: SafeFetch
   readonly clock: Clock
-  /** Ends requests in flight. */
-  readonly signal?: AbortSignal | undefined
   /**
    * The addresses of a server that is not called by URL, by the rules of `fetch`. Throws `DnsApiError` `rejected` for
    * an address that may not be called, and `unavailable` when there is none.
