@@ -41,6 +41,7 @@ function parseFields(given: Parameters<DnsProviderEntry['create']>[1]) {
   if (secret.length > MAX_FIELD_LENGTH || !/^[A-Za-z\d+/]{16,}={0,2}$/.test(secret))
     throw new DnsApiError('rejected', 'secret must be the secret of the TSIG key in base64, as in its key file.')
   const zone = inZone === '' ? undefined : normaliseName(inZone)
+  if (inZone !== '' && zone === undefined) throw new DnsApiError('rejected', 'zone must be the name of the zone.')
   return { ...at, key: { name: keyName, algorithm, secret: Buffer.from(secret, 'base64') }, zone }
 }
 

@@ -79,6 +79,7 @@ describe.skipIf(!areDaemonsAvailable()).each<DaemonName>(['bind', 'knot'])('%s',
     expect(await read({ algorithm: 'hmac-sha512' })).toMatch(/^unauthorised: .*BADKEY/)
     expect(await read({}, new ManualClock(Date.now() - 3_600_000))).toMatch(/^unauthorised: .*BADTIME/)
     expect(await read({ zone: 'other.test' })).toStartWith('no_zone: ')
+    expect(() => connectTo(daemon, { zone: 'zone..test' })).toThrow('zone must be the name of the zone.')
     expect(await problemOf(connectTo(daemon).findZone('other.test'))).toStartWith('no_zone: ')
     const weak = connectTo(daemon, { key_name: 'none' })
     expect(await problemOf(weak.write('zone.test', change({})))).toMatch(
