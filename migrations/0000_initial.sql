@@ -584,6 +584,7 @@ CREATE TABLE `received_reports` (
 	`created_at` integer NOT NULL,
 	`counted` integer,
 	`uncounted` text,
+	`is_imported` integer NOT NULL,
 	`policy` text DEFAULT '{}' NOT NULL
 ) STRICT;
 --> statement-breakpoint
@@ -606,9 +607,9 @@ CREATE TABLE `report_alerts` (
 	`last_seen_at` integer NOT NULL
 ) STRICT;
 --> statement-breakpoint
-CREATE UNIQUE INDEX `report_alerts_cause` ON `report_alerts` (`domain_id`,`cause`);
+CREATE UNIQUE INDEX `report_alerts_cause` ON `report_alerts` (`account_id`,`domain_id`,`cause`);
 --> statement-breakpoint
-CREATE INDEX `report_alerts_account` ON `report_alerts` (`account_id`);
+CREATE INDEX `report_alerts_seen` ON `report_alerts` (`last_seen_at`);
 --> statement-breakpoint
 CREATE TABLE `report_rows` (
 	`id` integer PRIMARY KEY AUTOINCREMENT NOT NULL,

@@ -98,9 +98,6 @@ export const readWebhooks: Reader =
     }
   }
 
-/** Bounds the time of a scrape. */
-const MAX_REPORT_ALERTS = 1000
-
 export const readInbound: Reader =
   ({ opened: { app }, inbound }) =>
   () => {
@@ -108,7 +105,7 @@ export const readInbound: Reader =
     return {
       tassis_inbound_queue_messages: countQueueEntries(app.db),
       tassis_inbound_queue_oldest_seconds: Math.max(0, now - (findOldestEntryTime(app.db) ?? now)) / seconds(1),
-      tassis_report_alerts: countBy(listReportAlerts(app.db, null, now, MAX_REPORT_ALERTS), ({ cause }) => ({
+      tassis_report_alerts: countBy(listReportAlerts(app.db, null, now), ({ cause }) => ({
         cause: cause.replace(/:.*/, ''),
       })),
       tassis_inbound_sessions: inbound()?.sessions() ?? 0,

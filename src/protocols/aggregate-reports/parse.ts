@@ -1,16 +1,20 @@
 /**
  * @module Recognises and reads reports about a domain's mail from other hosts: DMARC aggregate (RFC 9990, RFC 7489
- * §7.2) and TLS-RPT (RFC 8460). Does not check the sender: a report is unverified.
+ * §7.2) and TLS-RPT (RFC 8460). Values that are no address, domain or count are left out. Does not check the sender: a
+ * report is unverified.
  */
 import { gunzipSync, inflateRawSync } from 'node:zlib'
 import { type X2jOptions, XMLParser, XMLValidator } from 'fast-xml-parser'
 import type { AttachmentFile, ParsedAttachment, ParsedMessage } from '#protocols/mime/parsed.ts'
-import { readDmarcRecords, readTlsSessions } from './records.ts'
 import {
   type AggregateReport,
   cleanText,
+  type DmarcRow,
+  normaliseIp,
+  type ReportRecords,
   sanitiseDomain,
   sanitiseTime,
+  type TlsRow,
   toRecord,
   UnreadableReportError,
 } from './report.ts'
@@ -22,6 +26,17 @@ const MAX_ATTACHMENTS_READ = 3
  * its size in memory.
  */
 const MAX_UNREADABLE_BYTES = 1024 * 1024
+
+const MAX_RECORDS = 25_000
+const MAX_RECORD_LENGTH = 64 * 1024
+/** Of a record, and of a TLS report. */
+const MAX_RESULTS = 8
+const MAX_POLICIES = 20
+const MAX_DETAILS = 1000
+/** More than any receiver counts within the days of a report. */
+const MAX_COUNT = 1_000_000_000
+
+const NO_RECORDS: ReportRecords = { rows: [], sessions: [], policy: {}, skipped: 0 }
 
 /** `receiver!domain!begin!end`, with or without a unique id (RFC 7489 §7.2.1.1, RFC 8460 §5.1). */
 const REPORT_NAME = /^[^!]+![^!]+!\d+!\d+(?:![^!]+)?\.(?:xml|json|zip|gz)(?:\.gz)?$/i
@@ -178,6 +193,37 @@ function readTlsReport(content: Uint8Array, namedDomain: string | undefined): Ag
   }
 }
 
+/** @param policies of the report; those for other domains are left out */
+function readTlsSessions(policies: unknown, domain: string): ReportRecords {
+  const sessions: TlsRow[] = []
+  let skipped = 0
+  for (const each of toList(policies, MAX_POLICIES).map(toRecord)) {
+    const summary = toRecord(each['summary'])
+    const [good, bad] = ['successful', 'failure'].map((kind) => summary[`total-${kind}-session-count`])
+    const isOurs = (sanitiseDomain(toRecord(each['policy'])['policy-domain']) ?? domain) === domain
+    if (!isOurs || !isCount(good ?? 0) || !isCount(bad ?? 0)) {
+      skipped++
+      continue
+    }
+    if (Number(good) > 0) sessions.push({ count: Number(good), failure: '', receiver: '' })
+    let unspecified = Number(bad ?? 0)
+    for (const detail of toList(each['failure-details'], MAX_DETAILS).map(toRecord)) {
+      const stated = detail['failed-session-count']
+      const count = Math.min(isCount(stated) ? Number(stated) : 0, unspecified)
+      if (count === 0) continue
+      const failure = /^[a-z-]{1,40}$/.exec(cleanText(detail['result-type']).toLowerCase())?.[0] ?? 'unspecified'
+      const host = cleanText(detail['receiving-mx-hostname']) || cleanText(detail['receiving-ip'])
+      sessions.push({ count, failure, receiver: sanitiseDomain(host) ?? normaliseIp(host) ?? '' })
+      unspecified -= count
+    }
+    if (unspecified > 0) sessions.push({ count: unspecified, failure: 'unspecified', receiver: '' })
+  }
+  return { ...NO_RECORDS, sessions, skipped }
+}
+
+const isCount = (value: unknown): boolean =>
+  Number.isSafeInteger(value) && Number(value) >= 0 && Number(value) <= MAX_COUNT
+
 /** RFC 3339, as RFC 8460 §4.4 requires. */
 function parseDateTime(value: unknown): number | null {
   const text = cleanText(value)
@@ -211,13 +257,82 @@ function readDmarcReport(content: Uint8Array): AggregateReport {
   if (reportId === '' || organisation === '')
     throw new UnreadableReportError('The XML has no org_name or no report_id.')
   const [beginMs, endMs] = [parseSeconds(period['begin']), parseSeconds(period['end'])]
-  const parser = createParser(() => true)
-  const records = readDmarcRecords(xml, domain, published, {
-    parse: (text) => toRecord(parser.parse(text)),
-    text: readText,
-    first: firstElement,
-  })
+  const records = readDmarcRecords(xml, domain, published)
   return { kind: 'dmarc', domain, organisation, reportId, beginMs, endMs, content, records }
+}
+
+/**
+ * Reads the records of well-formed XML one at a time, because the tree of all takes many times the memory of the text.
+ * @param domain the domain of the policy, at or below which the From domain of each record must be
+ */
+function readDmarcRecords(xml: string, domain: string, published: Readonly<Record<string, unknown>>): ReportRecords {
+  const parser = createParser(() => true)
+  const rows: DmarcRow[] = []
+  const end = /<\/(?:[\w.-]+:)?record\s*>/g
+  let skipped = 0
+  let records = 0
+  for (const { index } of xml.matchAll(/<(?:[\w.-]+:)?record[\s>]/g)) {
+    // A record in a record is read once.
+    if (index < end.lastIndex) continue
+    end.lastIndex = index
+    if (!end.test(xml)) break
+    if (++records > MAX_RECORDS)
+      return { ...NO_RECORDS, problem: `The report has more than ${MAX_RECORDS} records, so none is counted.` }
+    const isShort = end.lastIndex - index <= MAX_RECORD_LENGTH
+    const row = isShort ? readRecord(parser, xml.slice(index, end.lastIndex), domain) : undefined
+    if (row) rows.push(row)
+    else skipped++
+  }
+  const tags = 'p sp np adkim aspf pct fo testing t'.split(' ')
+  const texts = tags.map((tag) => [tag === 'testing' ? 't' : tag, readText(published[tag]).toLowerCase()])
+  const policy = Object.fromEntries(texts.filter(([, text]) => /^[a-z0-9:]{1,10}$/.test(text ?? '')))
+  return { ...NO_RECORDS, rows, policy, skipped }
+}
+
+function readRecord(parser: XMLParser, xml: string, domain: string): DmarcRow | undefined {
+  let record: Readonly<Record<string, unknown>>
+  try {
+    record = firstElement(Object.values(toRecord(parser.parse(xml)))[0])
+  } catch {
+    // A tag in CDATA, a comment or an attribute looked like its end.
+    return undefined
+  }
+  const row = firstElement(record['row'])
+  const evaluated = firstElement(row['policy_evaluated'])
+  const [identifiers, results] = [firstElement(record['identifiers']), firstElement(record['auth_results'])]
+  const sourceIp = normaliseIp(readText(row['source_ip']))
+  const count = parseCount(readText(row['count']))
+  const from = sanitiseDomain(readText(identifiers['header_from'])) ?? domain
+  if (sourceIp === undefined || count === undefined || !`.${from}`.endsWith(`.${domain}`)) return undefined
+  const disposition = readText(evaluated['disposition']).toLowerCase()
+  const get = (value: unknown, name: string) => readText(firstElement(value)[name]).toLowerCase()
+  return {
+    sourceIp,
+    count,
+    disposition: disposition === 'reject' || disposition === 'quarantine' ? disposition : 'none',
+    isDkimAligned: get(evaluated, 'dkim') === 'pass',
+    isSpfAligned: get(evaluated, 'spf') === 'pass',
+    reasons: toList(evaluated['reason']).map((reason) => get(reason, 'type')),
+    envelopeFrom: sanitiseDomain(readText(identifiers['envelope_from'])) ?? '',
+    dkim: toList(results['dkim']).map((result) => ({
+      domain: sanitiseDomain(get(result, 'domain')) ?? '',
+      selector: get(result, 'selector'),
+      result: get(result, 'result'),
+      isKeyMissing: /no key|key not found|not found/.test(get(result, 'human_result')),
+    })),
+    spf: toList(results['spf']).map((result) => ({
+      domain: sanitiseDomain(get(result, 'domain')) ?? '',
+      result: get(result, 'result'),
+    })),
+  }
+}
+
+const toList = (value: unknown, max = MAX_RESULTS): readonly unknown[] =>
+  (value === undefined ? [] : Array.isArray(value) ? (value as unknown[]) : [value]).slice(0, max)
+
+function parseCount(text: string): number | undefined {
+  const count = /^\d{1,10}$/.test(text) ? Number(text) : 0
+  return count > 0 && count <= MAX_COUNT ? count : undefined
 }
 
 /** Both are needed: the parser alone accepts much that is not XML, and the validator does not limit the depth. */

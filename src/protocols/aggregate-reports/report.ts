@@ -2,6 +2,7 @@
  * @module The metadata of a report about a domain's mail, DMARC aggregate (RFC 9990) or TLS-RPT (RFC 8460), which
  * `parse.ts` creates, and how the values that a remote client wrote are made fit to be stored.
  */
+import { isIP } from 'node:net'
 import { parseDomain } from '#protocols/address/domain.ts'
 
 /** Messages that a receiver handled in the same way. */
@@ -81,6 +82,13 @@ export const toRecord = (value: unknown): Readonly<Record<string, unknown>> =>
 export function sanitiseDomain(value: unknown): string | undefined {
   const parsed = parseDomain(cleanText(value).replace(/\.$/, ''))
   return parsed.kind === 'ok' ? parsed.domain : undefined
+}
+
+/** An address in the one form by which rows are compared; undefined: it is none. */
+export function normaliseIp(text: string): string | undefined {
+  const ip = text.trim().replace(/^::ffff:(?=[\d.]+$)/i, '')
+  if (isIP(ip) !== 6) return isIP(ip) === 4 ? ip : undefined
+  return URL.parse(`http://[${ip.replace(/%.*/, '')}]`)?.hostname.slice(1, -1)
 }
 
 /** The period of a report must lie between 2000 and 2100; any other time is an error. */

@@ -25,10 +25,10 @@ const sql = prepareStatements((db) => ({
     `SELECT DISTINCT account_id AS accountId, covered_by AS domain FROM (SELECT * FROM received_reports ORDER BY id DESC LIMIT 10000)
      WHERE created_at > ? AND counted IS NOT NULL LIMIT 500`,
   ),
-  insert: db.prepare(
-    'INSERT INTO report_alerts (account_id, domain_id, cause, text, last_seen_at) VALUES (?, ?, ?, ?, ?) ON CONFLICT DO NOTHING',
+  put: db.prepare(
+    `INSERT INTO report_alerts (account_id, domain_id, cause, text, last_seen_at) VALUES (?, ?, ?, ?, ?)
+     ON CONFLICT DO UPDATE SET text = excluded.text, last_seen_at = excluded.last_seen_at`,
   ),
-  renew: db.prepare('UPDATE report_alerts SET text = ?, last_seen_at = ? WHERE domain_id = ? AND cause = ?'),
   list: db.prepare<{ domain: string; cause: string; text: string }, [number | null, Millis, number]>(
     `SELECT domain, cause, text FROM report_alerts JOIN domains ON domains.id = domain_id
      WHERE domain_id = coalesce(?, domain_id) AND last_seen_at > ? AND deleted_at IS NULL ORDER BY report_alerts.id DESC LIMIT ?`,
@@ -36,7 +36,7 @@ const sql = prepareStatements((db) => ({
 }))
 
 /** What was bad within the last days, newest first. @param domainId null: all domains */
-export const listReportAlerts = (db: Database, domainId: number | null, now: Millis, limit: number) =>
+export const listReportAlerts = (db: Database, domainId: number | null, now: Millis, limit = 1000) =>
   sql(db).list.all(domainId, now - days(PERIOD_DAYS), limit)
 
 /** Judges the domains with new reports. */
@@ -47,14 +47,11 @@ export async function watchReports(app: App, signal: AbortSignal): Promise<void>
     if (!found) continue
     const { findings } = summariseReports(app.db, accountId, domain, dayOf(now) - PERIOD_DAYS, dayOf(now))
     const bad = findings.filter(({ level }) => level === 'bad').slice(0, MAX_ALERTS_PER_DOMAIN)
-    if (bad.length === 0) continue
+    const known = new Set(listReportAlerts(app.db, found.id, now).map(({ cause }) => cause))
     await app.commit.write((tx) => {
-      const news = bad.filter(({ key, text }) => {
-        if (sql(tx.db).insert.run(accountId, found.id, key, text, now).changes > 0) return true
-        sql(tx.db).renew.run(text, now, found.id, key)
-        return false
-      })
-      if (news.length > 0) scheduleNotice(app, tx, { accountId, kind: KIND, topic: found.id, dueAt: now })
+      for (const { key, text } of bad) sql(tx.db).put.run(accountId, found.id, key, text, now)
+      if (bad.some(({ key }) => !known.has(key)))
+        scheduleNotice(app, tx, { accountId, kind: KIND, topic: found.id, dueAt: now })
     })
   }
 }

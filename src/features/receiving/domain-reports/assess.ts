@@ -1,8 +1,10 @@
 /**
- * @module Decides whether a report is counted, and adds up its rows by what they mean for us. Remote clients write the
- * reports, so only those of an authenticated sender count, within limits, and none that says that more mail left our
- * addresses than our own counters know. Read-only.
+ * @module Decides whether a report is counted, and whose mail each of its rows counts: ours, that of a known service, or
+ * of somebody else; and why mail of ours does not pass. Remote clients write the reports, so only those of an
+ * authenticated sender count, within limits, and none that says that more mail left our addresses than our own counters
+ * know. Read-only.
  */
+import type { Database } from 'bun:sqlite'
 import type { App } from '#features/core/app/app.ts'
 import { dayOf } from '#features/core/events/daily-stats.ts'
 import { type Domain, findDomainByName } from '#features/setup/domains/domains.ts'
@@ -10,27 +12,27 @@ import { prepareStatements } from '#platform/db/open.ts'
 import { listOutboundIps } from '#platform/settings/outbound-source.ts'
 import type { Millis } from '#platform/time/clock.ts'
 import { days } from '#platform/units.ts'
-import { normaliseIp } from '#protocols/aggregate-reports/records.ts'
-import type { AggregateReport, ReportRecords } from '#protocols/aggregate-reports/report.ts'
+import {
+  type AggregateReport,
+  type DmarcRow,
+  normaliseIp,
+  type ReportRecords,
+} from '#protocols/aggregate-reports/report.ts'
 import type { AuthenticationResult } from '#protocols/authentication/result.ts'
-import { classifyRow, type SenderFacts } from './classify.ts'
-import type { reportRows } from './tables.ts'
+import services from './services.json' with { type: 'json' }
+import type { receivedReports, reportRows } from './tables.ts'
+
+/**
+ * `aligned`: ours, passes DMARC. `broken`: ours, fails. `other`: sent elsewhere, passes. `service`: of a known service,
+ * fails. `foreign`: of somebody unknown, fails.
+ */
+export const DMARC_CLASSES = ['aligned', 'broken', 'other', 'service', 'foreign'] as const
 
 /** A row as it is stored, without what all rows of a report share. */
 export type CountedRow = Omit<
   typeof reportRows.$inferSelect,
   'id' | 'reportId' | 'accountId' | 'domain' | 'day' | 'organisation'
 >
-
-export interface Assessment {
-  /** The middle of its period, in days since the epoch. */
-  readonly day: number
-  readonly rows: readonly CountedRow[]
-  /** Why it is not counted, a sentence; null: it is. */
-  readonly uncounted: string | null
-  /** Tags of the published policy. */
-  readonly policy: Readonly<Record<string, string>>
-}
 
 /** How a report came: from an authenticated or unknown sender, or from an operator. */
 export type ReportOrigin = Pick<AuthenticationResult, 'spf' | 'dkim' | 'dmarc'> | 'operator'
@@ -41,18 +43,22 @@ const MAX_PERIOD_MS = days(8)
 /** Clocks differ, and some periods are in local time. */
 const MAX_AHEAD_MS = days(2)
 
-/** @param owner the account with the domain, and its domain at or above that of the report */
+/** The account with the domain of a report; null: none. */
+export type ReportOwner = Pick<typeof receivedReports.$inferSelect, 'accountId' | 'coveredBy'>
+
+/** `uncounted` says in a sentence why it is not counted; null: it is. */
 export function assessReport(
   app: Pick<App, 'config' | 'cluster' | 'db'>,
   report: AggregateReport,
-  owner: { readonly accountId: number | null; readonly coveredBy: string },
+  owner: ReportOwner,
   origin: ReportOrigin | undefined,
   at: Millis,
-): Assessment {
+) {
   const { beginMs, endMs, records } = report
+  // The middle of its period.
   const day = dayOf(((beginMs ?? at) + (endMs ?? at)) / 2)
   const policy = records?.policy ?? {}
-  const refuse = (uncounted: string): Assessment => ({ day, rows: [], uncounted, policy })
+  const refuse = (uncounted: string) => ({ day, rows: [], uncounted, policy })
   const domain = owner.accountId === null ? undefined : findDomainByName(app.db, owner.accountId, owner.coveredBy)
   if (!domain) return refuse('No account here has verified the domain.')
   if (origin !== 'operator' && !(origin && isAuthentic(origin)))
@@ -65,10 +71,12 @@ export function assessReport(
   const rows = toRows(records, readSenderFacts(app, domain))
   if (rows.length === 0) return refuse('It has no record with a valid address and count about the domain.')
   const claimed = rows.reduce((sum, row) => sum + (row.isFromUs ? row.count : 0), 0)
-  const sent = claimed > 0 ? countSends(app, domain.accountId, beginMs, endMs) : 0
-  if (claimed > sent * RETRY_FACTOR + RETRY_MARGIN)
+  const sent = countSends(app.db, domain.accountId, dayOf(beginMs) - MAX_WAIT_DAYS, endMs)
+  // Another program had the address before the account sent here, if an operator vouches for the report.
+  const isEarlier = origin === 'operator' && countSends(app.db, domain.accountId, 0, endMs) === 0
+  if (claimed > sent * RETRY_FACTOR + RETRY_MARGIN && !isEarlier)
     return refuse(
-      `It is doubtful: it says that ${claimed} messages left our addresses, but the account sent ${sent} at most.`,
+      `It is doubtful: it says that ${claimed} messages left our addresses, but the account sent ${sent} at most. Does another program send from them?`,
     )
   return { day, rows, uncounted: null, policy }
 }
@@ -89,12 +97,12 @@ const sql = prepareStatements((db) => ({
   ),
 }))
 
-/** How many messages the account may have sent in a period: at least as many as it did. */
-const countSends = ({ db }: Pick<App, 'db'>, accountId: number, begin: Millis, end: Millis): number =>
-  sql(db).sent.get(accountId, dayOf(begin) - MAX_WAIT_DAYS, dayOf(end) + 1)?.sent ?? 0
+/** How many messages the account may have sent until then: at least as many as it did. */
+const countSends = (db: Database, accountId: number, fromDay: number, end: Millis): number =>
+  sql(db).sent.get(accountId, fromDay, dayOf(end) + 1)?.sent ?? 0
 
 /** What tells our mail of the domain from that of others. */
-function readSenderFacts({ config, cluster }: Pick<App, 'config' | 'cluster'>, domain: Domain): SenderFacts {
+function readSenderFacts({ config, cluster }: Pick<App, 'config' | 'cluster'>, domain: Domain) {
   const ips = [...listOutboundIps(config.outboundIps), ...(cluster?.nodes() ?? []).flatMap((node) => node.outbound_ips)]
   const present = [domain.dkimSelector, domain.nextDkim?.selector].filter((selector) => selector !== undefined)
   const former = domain.formerDkim.map(({ selector }) => selector)
@@ -102,12 +110,61 @@ function readSenderFacts({ config, cluster }: Pick<App, 'config' | 'cluster'>, d
     selectors.flatMap((selector) => [selector, `${selector}e`].map((name) => [name, state] as const))
   return {
     domain: domain.domain,
+    /** Its SPF record lists nothing but us. */
     returnPath: `${domain.sendingSubdomain}.${domain.domain}`,
+    /** Empty when the system chooses. */
     ips: new Set(ips.map((ip) => normaliseIp(ip) ?? ip)),
     selectors: new Map([...withEd25519(former, 'former'), ...withEd25519(present, 'active')]),
+    /** Whether other hosts send our mail for us: their addresses are not ours, and forwarders look like them. */
     isRelayed: config.delivery === 'relay',
   }
 }
+
+type SenderFacts = ReturnType<typeof readSenderFacts>
+type ClassifiedRow = Pick<CountedRow, 'class' | 'cause' | 'sender' | 'selector' | 'isFromUs'>
+
+function classifyRow(row: DmarcRow, facts: SenderFacts): ClassifiedRow {
+  const { domain, returnPath, selectors } = facts
+  const isAligned = row.isDkimAligned || row.isSpfAligned
+  const own = row.dkim.filter((each) => isWithin(each.domain, domain))
+  // Some reporters leave the selector out.
+  const ours = own.filter(({ selector }) => selectors.has(selector) || (selector === '' && selectors.size > 0))
+  const [signature = own[0]] = [...ours].sort((a, b) => Number(b.result === 'pass') - Number(a.result === 'pass'))
+  const hasPassed = ours.some(({ selector, result }) => selectors.has(selector) && result === 'pass')
+  const isFromUs =
+    facts.ips.has(row.sourceIp) || row.spf.some((each) => each.domain === returnPath && each.result === 'pass')
+  const asOurs = (cause: string): ClassifiedRow => {
+    const selector = signature?.selector ?? ''
+    return { class: isAligned ? 'aligned' : 'broken', cause, sender: domain, selector, isFromUs }
+  }
+  if (isFromUs && row.isDkimAligned) return asOurs(row.isSpfAligned ? '' : 'spf_missing')
+  if (hasPassed && !isAligned) return asOurs('alignment')
+  if (isFromUs) return asOurs(findDkimCause(signature, selectors))
+  if (hasPassed) return asOurs(facts.isRelayed ? '' : 'forwarded')
+  if (!isAligned && ours.some((each) => selectors.has(each.selector)))
+    return asOurs(ours.some(({ isKeyMissing }) => isKeyMissing) ? 'missing_key' : 'modified')
+  const hasOurPath = [row.envelopeFrom, ...row.spf.map((each) => each.domain)].includes(returnPath)
+  const isForwarded = row.reasons.some((reason) => /forward|mailing_list/.test(reason))
+  if (!isAligned && hasOurPath && isForwarded) return asOurs('forwarder')
+  const passed = [...row.dkim, ...row.spf].filter(({ result }) => result === 'pass').map((each) => each.domain)
+  const service = passed.map(findService).find((name) => name !== undefined)
+  const rest = { sender: service ?? passed[0] ?? '', selector: row.dkim[0]?.selector ?? '', isFromUs: false }
+  if (isAligned) return { class: 'other', cause: '', ...rest }
+  if (service !== undefined) return { class: 'service', cause: '', ...rest }
+  return { class: 'foreign', cause: isForwarded ? 'list' : '', ...rest }
+}
+
+function findDkimCause(signature: DmarcRow['dkim'][number] | undefined, selectors: SenderFacts['selectors']): string {
+  if (!signature) return 'unsigned'
+  if (!selectors.has(signature.selector) && signature.selector !== '') return 'other_selector'
+  if (selectors.get(signature.selector) === 'former') return 'old_selector'
+  return signature.isKeyMissing || signature.result === 'permerror' ? 'missing_key' : 'dkim_failed'
+}
+
+const isWithin = (name: string, domain: string): boolean => `.${name}`.endsWith(`.${domain}`)
+
+const findService = (name: string): string | undefined =>
+  services.find(({ domains }) => domains.some((domain) => isWithin(name, domain)))?.name
 
 /** What the sessions of a TLS report lack. */
 const NO_ROW = { sender: '', selector: '', disposition: 'none', isFromUs: false, dkim: false, spf: false }

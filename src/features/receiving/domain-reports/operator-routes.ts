@@ -4,14 +4,14 @@ import { Elysia } from 'elysia'
 import type { App } from '#features/core/app/app.ts'
 import { authenticated, commandRoute, operatorRoute } from '#features/core/app/http.ts'
 import { recordView } from '#features/core/audit-logs/view-log.ts'
-import { invalid, notFound } from '#platform/errors.ts'
+import type { CompleteMessage, ParsedReport, SessionFacts } from '#features/receiving/received/message.ts'
+import { AppError, invalid, notFound } from '#platform/errors.ts'
 import { dataBody, isoTime, isoTimeOrNull, pageById } from '#platform/http/envelope.ts'
 import * as S from '#platform/http/schemas.ts'
 import { toWire } from '#platform/http/wire.ts'
-import { KiB } from '#platform/units.ts'
+import { KiB, MiB } from '#platform/units.ts'
 import { parseDomain } from '#protocols/address/domain.ts'
-import { importReport, type ReportParser } from './import.ts'
-import { findReport, listReports, type StoredReport } from './store.ts'
+import { findReport, listReports, NO_OWNER, type StoredReport, storeDomainReport } from './store.ts'
 
 const ReportsQuery = Type.Object({ ...S.PAGE_FIELDS, domain: S.Filter('Only reports about this domain.') })
 const REPORT_FIELDS = {
@@ -110,14 +110,14 @@ export const operatorReportRoutes = (app: App, { parser }: { readonly parser: Re
     )
 
 /** A domain in A-labels. Throws 422 for an invalid one. */
-export function parseDomainName(text: string): string {
+function parseDomainName(text: string): string {
   const parsed = parseDomain(text)
   if (parsed.kind === 'invalid') throw invalid('domain', parsed.reason)
   return parsed.domain
 }
 
 /** A report with its content. Throws 404 for an unknown id, and when the content is no longer stored. */
-export function readReport(app: App, id: string): DomainReport & { readonly content: Uint8Array } {
+function readReport(app: App, id: string): DomainReport & { readonly content: Uint8Array } {
   const stored = findReport(app.db, id)
   try {
     return { ...toReportView(stored), content: app.content.get(stored.contentRef) }
@@ -126,3 +126,46 @@ export function readReport(app: App, id: string): DomainReport & { readonly cont
     throw notFound('report_content_gone', 'The report is no longer stored; only its entry in the list is left.')
   }
 }
+
+/** A packed report may have 10 MiB; a message with it in base64 is larger. */
+const MAX_FILE_BYTES = 15 * MiB
+const SESSION = { rawRef: 0, mailFrom: '', sourceIp: '', helo: '', tls: null, wantsReport: true }
+
+/** The parser of received mail, which belongs to a later feature. */
+interface ReportParser {
+  parse(
+    request: SessionFacts & typeof SESSION & { submitted: CompleteMessage['content']; hostname: string },
+  ): Promise<{ readonly report?: ParsedReport; readonly reportProblem?: string }>
+}
+
+/**
+ * Imports a report from a file: XML, JSON, gzip, zip, or the message that carried it. The same Worker parses it as
+ * received mail. An operator vouches for it, so it needs no authentication. Throws 422 for a file without a readable
+ * report, and for one about a domain that is not ours.
+ */
+async function importReport(app: App, parser: ReportParser, file: { name: string; content: string }) {
+  const content = Buffer.from(file.content, 'base64')
+  if (content.length > MAX_FILE_BYTES) throw invalid('content', `must be at most ${MAX_FILE_BYTES / MiB} MiB, decoded.`)
+  const bytes = /\.eml$/i.test(file.name) ? content : wrap(content)
+  const submitted = { kind: 'bytes' as const, bytes }
+  const { hostname } = app.config
+  const request = { ...SESSION, submitted, hostname, sizeBytes: bytes.length }
+  const { report: parsed, reportProblem } = await parser.parse(request)
+  const fail = (reason: string) => new AppError(422, 'report_refused', reason)
+  if (parsed?.kind !== 'aggregate') throw fail(reportProblem ?? 'The file has no DMARC aggregate or TLS report.')
+  const { report } = parsed
+  const [contentRef = 0] = await app.content.put([report.content], app.clock.now())
+  const stored = await app.commit.write((tx) =>
+    storeDomainReport(app, tx, { ...report, contentRef, origin: 'operator' }, app.eventTime()),
+  )
+  if (!stored) throw fail(NO_OWNER)
+  const { kind, organisation, reportId: report_id, domain } = report
+  const { isNew: is_new, counted, uncounted } = stored
+  return { kind, organisation, report_id, domain, is_new, counted, uncounted }
+}
+
+/** The file as the only attachment of a message. */
+const wrap = (content: Buffer): Buffer =>
+  Buffer.from(
+    `Subject: Report Domain:\r\nContent-Type: application/gzip; name=a.gz\r\nContent-Transfer-Encoding: base64\r\n\r\n${content.toString('base64').replace(/.{76}/g, '$&\r\n')}\r\n`,
+  )

@@ -8,14 +8,12 @@ import { getDomain } from '#features/setup/domains/domains.ts'
 import { dataBody, isoTime } from '#platform/http/envelope.ts'
 import * as S from '#platform/http/schemas.ts'
 import { days } from '#platform/units.ts'
-import { DMARC_CLASSES } from './classify.ts'
-import { FINDING_LEVELS, summariseReports } from './findings.ts'
+import { DMARC_CLASSES } from './assess.ts'
+import { FINDING_LEVELS, REPORT_CLASSES, summariseReports } from './findings.ts'
 
 const PERIOD_DAYS = { minimum: 1, maximum: 90, default: 30 }
 
-const COUNTS = Object.fromEntries(
-  [...DMARC_CLASSES, 'tls_ok', 'tls_failed'].map((name) => [name, S.Count(`\`${name}\`.`)]),
-)
+const COUNTS = Object.fromEntries(REPORT_CLASSES.map((name) => [name, S.Count(`\`${name}\`.`)]))
 const Day = S.Text('UTC day, YYYY-MM-DD.')
 const listOf = <T extends TProperties>(description: string, fields: T) =>
   Type.Array(Type.Object(fields), { description })
@@ -71,8 +69,6 @@ const DomainReports = Type.Object({
 })
 
 const formatDay = (day: number): string => isoTime(days(day)).slice(0, 10)
-const fillCounts = (counts: Readonly<Record<string, number>>) =>
-  Object.fromEntries(Object.keys(COUNTS).map((name) => [name, counts[name] ?? 0]))
 
 export const domainReportRoutes = (app: App) =>
   new Elysia({ prefix: '/v1/domains', tags: ['Domains'] }).use(authenticated).get(
@@ -83,22 +79,7 @@ export const domainReportRoutes = (app: App) =>
       const fromDay =
         toDay - S.parseQueryInteger('days', query.days, { ...PERIOD_DAYS, fallback: PERIOD_DAYS.default }) + 1
       const summary = summariseReports(app.db, actor.accountId, domain, fromDay, toDay)
-      const { next, isSafe, text, missing } = summary.advice
-      return dataBody({
-        ...summary,
-
-        domain,
-        from: formatDay(fromDay),
-        to: formatDay(toDay),
-        advice: { next, is_safe: isSafe, text, missing },
-        totals: fillCounts(summary.totals),
-        sources: summary.sources.map(({ lastDay, ...source }) => ({
-          ...source,
-          last_day: formatDay(lastDay),
-        })),
-        series: summary.series.map(({ day, counts }) => ({ ...fillCounts(counts), day: formatDay(day) })),
-        tls: { ...summary.tls, failures: summary.tls.failures.map(({ reporters: _, ...failure }) => failure) },
-      })
+      return dataBody({ ...summary, domain, from: formatDay(fromDay), to: formatDay(toDay) })
     },
     {
       params: Type.Object({ id: Type.String({ description: 'Id of the domain.' }) }),

@@ -15,12 +15,11 @@ import { newUuid, parseUuid } from '#platform/ids.ts'
 import type { Millis } from '#platform/time/clock.ts'
 import { days } from '#platform/units.ts'
 import type { AggregateReport } from '#protocols/aggregate-reports/report.ts'
-import { type Assessment, assessReport, limitRows, type ReportOrigin } from './assess.ts'
+import { assessReport, limitRows, type ReportOrigin, type ReportOwner } from './assess.ts'
 import type { receivedReports, reportRows } from './tables.ts'
 
 export interface StoredReport
-  extends Readonly<Omit<typeof receivedReports.$inferSelect, 'kind' | 'accountId' | 'coveredBy'>> {
-  readonly kind: 'dmarc' | 'tls'
+  extends Readonly<Omit<typeof receivedReports.$inferSelect, 'accountId' | 'coveredBy' | 'isImported'>> {
   /** Name of the account with the domain; null: no account had verified it when the report arrived. */
   readonly account: string | null
 }
@@ -39,12 +38,12 @@ const sql = prepareStatements((db) => ({
      WHERE domain = ? AND deleted_at IS NULL ORDER BY verified_at IS NULL, id LIMIT 1`,
   ),
   covered: db.prepare<{ n: number }, [string, number]>(
-    'SELECT COUNT(*) AS n FROM received_reports WHERE covered_by = ? AND created_at > ?',
+    'SELECT COUNT(*) AS n FROM received_reports WHERE covered_by = ? AND created_at > ? AND NOT is_imported',
   ),
   insert: db.prepare<unknown, [Omit<typeof receivedReports.$inferSelect, 'id'>]>(
     `${insertSql(
       'received_reports',
-      'uuid kind accountId domain coveredBy organisation reportId beginAt endAt contentRef sizeBytes createdAt counted uncounted policy',
+      'uuid kind accountId domain coveredBy organisation reportId beginAt endAt contentRef sizeBytes createdAt counted uncounted policy isImported',
     )} ON CONFLICT (kind, organisation, report_id, domain) DO NOTHING`,
   ),
   known: db.prepare<{ id: number; contentRef: number; counted: number | null }, [string, string, string, string]>(
@@ -81,20 +80,21 @@ const sql = prepareStatements((db) => ({
 /** Limit for a domain of ours and all its subdomains within a day; large senders get a few hundred. */
 const MAX_REPORTS_PER_DOMAIN_PER_DAY = 1000
 
+export const NO_OWNER = 'The report is about a domain that no account here has.'
+
 /** Why a report is rejected now, a sentence; undefined: it is accepted. Called before its content is stored. */
 export function findReportRefusal(
   { config, db }: Pick<App, 'config' | 'db'>,
   { domain }: Pick<AggregateReport, 'domain'>,
   at: Millis,
-  maxPerDay = MAX_REPORTS_PER_DOMAIN_PER_DAY,
 ): string | undefined {
   const owner = findOwner(db, config.hostname, domain)
-  if (!owner) return 'The report is about a domain that no account here has.'
+  if (!owner) return NO_OWNER
   const { coveredBy } = owner
   const stored = sql(db).covered.get(coveredBy, at - days(1))?.n ?? 0
-  return stored < maxPerDay
+  return stored < MAX_REPORTS_PER_DOMAIN_PER_DAY
     ? undefined
-    : `The report is about ${coveredBy}, which already has ${maxPerDay} reports within a day.`
+    : `The report is about ${coveredBy}, which already has ${MAX_REPORTS_PER_DOMAIN_PER_DAY} reports within a day.`
 }
 
 /** Limits of the rows that reports are counted in; further ones are added up, or not counted. */
@@ -104,16 +104,13 @@ const MAX_ROWS = 2_000_000
 /** A report with its content in the content store, and how it came; without that it is not counted. */
 export type NewReport = AggregateReport & { readonly contentRef: number; readonly origin?: ReportOrigin }
 
-/** What became of a report: known, it was stored before and changes nothing. */
-export type StoredAs = { readonly kind: 'stored' | 'known' } & Pick<Assessment, 'uncounted'> & { counted: number }
-
 /**
  * Stores a report that was not refused, with its content in the content store, for the account with the nearest verified
  * domain at or above the report's. Stored without an account when the domain is only registered, or belongs to this
  * host. One with the same kind, organisation, id and domain as an earlier report is not stored, unless only the new one
- * can be counted; undefined when the domain has been deleted in the meantime.
+ * can be counted; undefined when no account here has the domain.
  */
-export function storeDomainReport(app: App, tx: Tx, report: NewReport, at: Millis): StoredAs | undefined {
+export function storeDomainReport(app: App, tx: Tx, report: NewReport, at: Millis) {
   const owner = findOwner(tx.db, app.config.hostname, report.domain)
   if (!owner) return undefined
   const { rows, uncounted: reason, policy, day } = assessReport(app, report, owner, report.origin, at)
@@ -121,7 +118,7 @@ export function storeDomainReport(app: App, tx: Tx, report: NewReport, at: Milli
   const uncounted = isFull ? 'The service stores as many rows of reports as it may.' : reason
   const counted = uncounted === null ? rows.reduce((sum, row) => sum + row.count, 0) : null
   const known = sql(tx.db).known.get(report.kind, report.organisation, report.reportId, report.domain)
-  if (known && (known.counted !== null || counted === null)) return { kind: 'known', uncounted, counted: 0 }
+  if (known && (known.counted !== null || counted === null)) return { isNew: false, uncounted, counted: 0 }
   if (known) {
     sql(tx.db).forget.run(known.id)
     dropContent(app, tx, { content: [known.contentRef] })
@@ -137,6 +134,7 @@ export function storeDomainReport(app: App, tx: Tx, report: NewReport, at: Milli
     counted,
     uncounted,
     policy: JSON.stringify(policy),
+    isImported: report.origin === 'operator',
   })
   const { accountId, coveredBy: domain } = owner
   if (accountId !== null && counted !== null) {
@@ -144,12 +142,7 @@ export function storeDomainReport(app: App, tx: Tx, report: NewReport, at: Milli
     const shared = { reportId: Number(lastInsertRowid), accountId, domain, day, organisation: report.organisation }
     for (const row of limitRows(rows, Math.max(0, capacity))) sql(tx.db).insertRow.run({ ...shared, ...row })
   }
-  return { kind: 'stored', uncounted, counted: counted ?? 0 }
-}
-
-interface ReportOwner {
-  readonly accountId: number | null
-  readonly coveredBy: string
+  return { isNew: true, uncounted, counted: counted ?? 0 }
 }
 
 function findOwner(db: Database, hostname: string, domain: string): ReportOwner | undefined {

@@ -27,6 +27,8 @@ export const receivedReports = sqliteTable(
     counted: integer('counted'),
     /** Why they were not, a sentence. */
     uncounted: text('uncounted'),
+    /** An operator imported it; the limit of reports within a day is for those that remote clients send. */
+    isImported: flag('is_imported').notNull(),
     /** JSON of the tags of the DMARC policy that the reporter found. */
     policy: text('policy').notNull().default('{}'),
   },
@@ -53,7 +55,11 @@ export const reportRows = sqliteTable(
     organisation: text('organisation').notNull(),
     /** One of DMARC_CLASSES, `tls_ok` or `tls_failed`. */
     class: text('class').notNull(),
-    /** A RowCause, or a result type of RFC 8460 §4.3. */
+    /**
+     * A result type of RFC 8460 §4.3, or what is remarkable about mail, a cause of texts.json; `''`: nothing. From a
+     * foreign address: `forwarded`, our signature survived; `modified`, it did not; `forwarder`, none, with our return path;
+     * `list`, the receiver saw a mailing list.
+     */
     cause: text('cause').notNull(),
     /** IP address that sent; of TLS sessions the host that received. `''`: several, or unknown. */
     source: text('source').notNull(),
@@ -84,6 +90,9 @@ export const reportAlerts = sqliteTable(
     text: text('text').notNull(),
     lastSeenAt: time('last_seen_at').notNull(),
   },
-  (t) => [uniqueIndex('report_alerts_cause').on(t.domainId, t.cause), index('report_alerts_account').on(t.accountId)],
+  (t) => [
+    uniqueIndex('report_alerts_cause').on(t.accountId, t.domainId, t.cause),
+    index('report_alerts_seen').on(t.lastSeenAt),
+  ],
 )
 describeTable(reportAlerts, { account: 'account_id', kept: { since: 'last_seen_at', days: 7 }, group: 'inbound' })

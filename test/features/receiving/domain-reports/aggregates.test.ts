@@ -87,6 +87,8 @@ test('records without a valid address, count or From domain are left out; too ma
     record('192.0.2.1', '99999999999'),
     record('192.0.2.1', '1', 'notexample.com'),
     `<record>${'<x/>'.repeat(20_000)}</record>`,
+    '<record><![CDATA[ </record> ]]></record>',
+    '<record a="</record>"></record>',
   ]
   expect(read(bad.join(''))).toMatchObject({ skipped: bad.length, rows: [{ count: 2 }] })
   expect(read(record('::FFFF:192.0.2.7', '7', 'a.example.com'))).toMatchObject({

@@ -31,7 +31,8 @@ const store = async (app: App, changes: Partial<typeof dmarc> = {}, at = app.clo
   const report = { ...dmarc, ...changes }
   const refusal = findReportRefusal(app, report, at)
   if (refusal !== undefined) return refusal
-  return (await app.commit.write((tx) => storeDomainReport(app, tx, report, at)))?.kind ?? 'gone'
+  const stored = await app.commit.write((tx) => storeDomainReport(app, tx, report, at))
+  return stored?.isNew ? 'stored' : stored ? 'known' : 'gone'
 }
 
 /** An account with verified domains. */
@@ -134,7 +135,7 @@ test('a report belongs to the account of the nearest verified domain at or above
   expect(told).toEqual(expected)
 })
 
-test('a domain and its subdomains are limited to 1,000 reports within a day, without affecting other domains', async () => {
+test('a domain and its subdomains are limited to 1,000 reports within a day, without imported ones and other domains', async () => {
   const clock = new ManualClock()
   await using service = await createTestApp({ clock })
   const { app } = service
@@ -142,6 +143,8 @@ test('a domain and its subdomains are limited to 1,000 reports within a day, wit
   await app.commit.write((tx) => {
     for (let number = 0; number < 999; number++)
       storeDomainReport(app, tx, { ...dmarc, reportId: `r${number}`, domain: `d${number}.sender.test` }, clock.now())
+    for (const reportId of ['i1', 'i2'])
+      storeDomainReport(app, tx, { ...dmarc, reportId, origin: 'operator' }, clock.now())
   })
   const full = 'The report is about sender.test, which already has 1000 reports within a day.'
   const results = [await store(app), await store(app, { reportId: 'next' }), await store(app, { domain: 'other.test' })]

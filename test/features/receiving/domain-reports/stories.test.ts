@@ -5,7 +5,8 @@ import type { DoctorContext } from '#app/doctor/context.ts'
 import { REPORTS_NOTICE, watchReports } from '#features/receiving/domain-reports/alerts.ts'
 import { MiB } from '#platform/units.ts'
 import { createNoticeSender, listServiceMail } from '#test/support/notices.ts'
-import type { SampleRecord } from './dialects.ts'
+import { createOperatorClient } from '#test/support/operator-client.ts'
+import { type SampleRecord, writeReport } from './dialects.ts'
 import { BEGIN, DAY_MS, OUR_IP, type ReportsFixture, startReportsFixture } from './fixture.ts'
 
 setDefaultTimeout(120_000)
@@ -139,6 +140,7 @@ test('our own mail that fails is explained by its cause, and by the receiver whe
       own(22, { ...signed(t.selector, 'fail', 'no key for signature'), spf: 'fail' }),
       own(23, signed('tsold', 'fail')),
       own(24, signed('other', 'pass')),
+      own(30, { ...signed(t.selector, 'pass'), spf: 'fail', sender: ['news.sender.test', 'fail'] }),
       own(25, { dkim: 'fail', signatures: [] }),
       own(26, { spf: 'fail', sender: ['send.sender.test', 'fail'] }),
       own(27, {
@@ -162,6 +164,7 @@ test('our own mail that fails is explained by its cause, and by the receiver whe
   )
   const { sources, findings } = await t.reports()
   expect(sources.map(({ class: kind, cause, count, name }) => [kind, cause, count, name])).toEqual([
+    ['broken', 'alignment', 30, OUR_IP],
     ['foreign', 'list', 29, '198.51.100.4'],
     ['other', '', 28, 'Google Workspace'],
     ['broken', 'forwarder', 27, '198.51.100.9'],
@@ -173,7 +176,21 @@ test('our own mail that fails is explained by its cause, and by the receiver whe
     ['aligned', 'dkim_failed', 21, OUR_IP],
   ])
   expect(findings[0]).toMatchObject({ key: 'dkim:Enterprise Outlook', level: 'bad' })
-  expect(findings.map(({ key }) => key)).toContain('broken:missing_key')
+  const keys = findings.map(({ key }) => key)
+  expect(keys).toContain('broken:missing_key')
+  expect(keys).toContain('broken:alignment')
+})
+
+test('an imported report about the time before the account sent here is counted, though it tells of mail of our address', async () => {
+  t.countSent(100)
+  const { operator } = createOperatorClient(t.opened)
+  const load = async (begin: number) => {
+    const { name, content } = writeReport([own(5000)], { id: `${begin}`, begin })
+    return (await operator.createReport({ name, content: Buffer.from(content).toString('base64') })).data
+  }
+  expect(await load(BEGIN - 30 * DAY_MS)).toMatchObject({ counted: 5000, uncounted: null })
+  expect((await load(BEGIN)).uncounted).toStartWith('It is doubtful: it says that 5000 messages')
+  expect((await t.receiveRecords([own(5000)], { begin: BEGIN - 30 * DAY_MS }))?.uncounted).toContain('doubtful')
 })
 
 // Proves: inbound-33
@@ -184,7 +201,7 @@ test('forged, doubtful, foreign, repeated and oversized reports count nothing, a
     'The message that brought it fails DMARC or is not authenticated, so anybody may have written it.',
   )
   expect((await t.receiveRecords([own(100_000), abuse], {}))?.uncounted).toBe(
-    'It is doubtful: it says that 100000 messages left our addresses, but the account sent 700 at most.',
+    'It is doubtful: it says that 100000 messages left our addresses, but the account sent 700 at most. Does another program send from them?',
   )
   expect((await t.receiveRecords([abuse], { begin: BEGIN - 500 * DAY_MS }))?.uncounted).toContain(
     'more than 400 days ago',
