@@ -622,7 +622,6 @@ CREATE TABLE `report_rows` (
 	`cause` text NOT NULL,
 	`source` text NOT NULL,
 	`sender` text NOT NULL,
-	`selector` text NOT NULL,
 	`disposition` text NOT NULL,
 	`is_from_us` integer NOT NULL,
 	`dkim` integer NOT NULL,

@@ -141,9 +141,9 @@ async function importReports({ api }: Context, paths: readonly string[]) {
     const content = readInput(file, 'report').toString('base64')
     try {
       const imported = (await api.operator.createReport({ name: basename(file), content })).data
-      const { is_new: isNew, counted, uncounted } = imported
-      const result = !isNew ? 'known' : uncounted === null ? 'counted' : 'listed'
-      data.push({ file, result, counted, reason: isNew ? uncounted : 'It was stored before.' })
+      const { is_new: isNew, counted, uncounted: reason } = imported
+      if (isNew) data.push({ file, result: reason === null ? 'counted' : 'listed', counted: counted ?? 0, reason })
+      else data.push({ file, result: 'known', counted: 0, reason: 'It was stored before.' })
     } catch (error) {
       if (!(error instanceof TassisError) || error.code !== 'report_refused') throw error
       data.push({ file, result: 'refused', counted: 0, reason: error.message })

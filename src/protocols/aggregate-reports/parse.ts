@@ -36,7 +36,7 @@ const MAX_DETAILS = 1000
 /** More than any receiver counts within the days of a report. */
 const MAX_COUNT = 1_000_000_000
 
-const NO_RECORDS: ReportRecords = { rows: [], sessions: [], policy: {}, skipped: 0 }
+const NO_RECORDS: ReportRecords = { rows: [], sessions: [], policy: {} }
 
 /** `receiver!domain!begin!end`, with or without a unique id (RFC 7489 §7.2.1.1, RFC 8460 §5.1). */
 const REPORT_NAME = /^[^!]+![^!]+!\d+!\d+(?:![^!]+)?\.(?:xml|json|zip|gz)(?:\.gz)?$/i
@@ -196,15 +196,11 @@ function readTlsReport(content: Uint8Array, namedDomain: string | undefined): Ag
 /** @param policies of the report; those for other domains are left out */
 function readTlsSessions(policies: unknown, domain: string): ReportRecords {
   const sessions: TlsRow[] = []
-  let skipped = 0
   for (const each of toList(policies, MAX_POLICIES).map(toRecord)) {
     const summary = toRecord(each['summary'])
     const [good, bad] = ['successful', 'failure'].map((kind) => summary[`total-${kind}-session-count`])
     const isOurs = (sanitiseDomain(toRecord(each['policy'])['policy-domain']) ?? domain) === domain
-    if (!isOurs || !isCount(good ?? 0) || !isCount(bad ?? 0)) {
-      skipped++
-      continue
-    }
+    if (!isOurs || !isCount(good ?? 0) || !isCount(bad ?? 0)) continue
     if (Number(good) > 0) sessions.push({ count: Number(good), failure: '', receiver: '' })
     let unspecified = Number(bad ?? 0)
     for (const detail of toList(each['failure-details'], MAX_DETAILS).map(toRecord)) {
@@ -218,7 +214,7 @@ function readTlsSessions(policies: unknown, domain: string): ReportRecords {
     }
     if (unspecified > 0) sessions.push({ count: unspecified, failure: 'unspecified', receiver: '' })
   }
-  return { ...NO_RECORDS, sessions, skipped }
+  return { ...NO_RECORDS, sessions }
 }
 
 const isCount = (value: unknown): boolean =>
@@ -269,7 +265,6 @@ function readDmarcRecords(xml: string, domain: string, published: Readonly<Recor
   const parser = createParser(() => true)
   const rows: DmarcRow[] = []
   const end = /<\/(?:[\w.-]+:)?record\s*>/g
-  let skipped = 0
   let records = 0
   for (const { index } of xml.matchAll(/<(?:[\w.-]+:)?record[\s>]/g)) {
     // A record in a record is read once.
@@ -281,12 +276,11 @@ function readDmarcRecords(xml: string, domain: string, published: Readonly<Recor
     const isShort = end.lastIndex - index <= MAX_RECORD_LENGTH
     const row = isShort ? readRecord(parser, xml.slice(index, end.lastIndex), domain) : undefined
     if (row) rows.push(row)
-    else skipped++
   }
   const tags = 'p sp np adkim aspf pct fo testing t'.split(' ')
   const texts = tags.map((tag) => [tag === 'testing' ? 't' : tag, readText(published[tag]).toLowerCase()])
   const policy = Object.fromEntries(texts.filter(([, text]) => /^[a-z0-9:]{1,10}$/.test(text ?? '')))
-  return { ...NO_RECORDS, rows, policy, skipped }
+  return { ...NO_RECORDS, rows, policy }
 }
 
 function readRecord(parser: XMLParser, xml: string, domain: string): DmarcRow | undefined {

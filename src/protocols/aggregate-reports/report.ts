@@ -34,8 +34,6 @@ export interface ReportRecords {
   readonly sessions: readonly TlsRow[]
   /** Tags of the published DMARC policy: p, sp, np, adkim, aspf, pct, t. */
   readonly policy: Readonly<Record<string, string>>
-  /** Records without a valid address or count, or about another domain. */
-  readonly skipped: number
   /** Why nothing of the report can be counted, a sentence. */
   readonly problem?: string
 }

@@ -21,6 +21,7 @@ import {
 import type { AuthenticationResult } from '#protocols/authentication/result.ts'
 import services from './services.json' with { type: 'json' }
 import type { receivedReports, reportRows } from './tables.ts'
+import texts from './texts.json' with { type: 'json' }
 
 /**
  * `aligned`: ours, passes DMARC. `broken`: ours, fails. `other`: sent elsewhere, passes. `service`: of a known service,
@@ -121,7 +122,7 @@ function readSenderFacts({ config, cluster }: Pick<App, 'config' | 'cluster'>, d
 }
 
 type SenderFacts = ReturnType<typeof readSenderFacts>
-type ClassifiedRow = Pick<CountedRow, 'class' | 'cause' | 'sender' | 'selector' | 'isFromUs'>
+type ClassifiedRow = Pick<CountedRow, 'class' | 'cause' | 'sender' | 'isFromUs'>
 
 function classifyRow(row: DmarcRow, facts: SenderFacts): ClassifiedRow {
   const { domain, returnPath, selectors } = facts
@@ -134,8 +135,7 @@ function classifyRow(row: DmarcRow, facts: SenderFacts): ClassifiedRow {
   const isFromUs =
     facts.ips.has(row.sourceIp) || row.spf.some((each) => each.domain === returnPath && each.result === 'pass')
   const asOurs = (cause: string): ClassifiedRow => {
-    const selector = signature?.selector ?? ''
-    return { class: isAligned ? 'aligned' : 'broken', cause, sender: domain, selector, isFromUs }
+    return { class: isAligned ? 'aligned' : 'broken', cause, sender: domain, isFromUs }
   }
   if (isFromUs && row.isDkimAligned) return asOurs(row.isSpfAligned ? '' : 'spf_missing')
   if (hasPassed && !isAligned) return asOurs('alignment')
@@ -148,7 +148,7 @@ function classifyRow(row: DmarcRow, facts: SenderFacts): ClassifiedRow {
   if (!isAligned && hasOurPath && isForwarded) return asOurs('forwarder')
   const passed = [...row.dkim, ...row.spf].filter(({ result }) => result === 'pass').map((each) => each.domain)
   const service = passed.map(findService).find((name) => name !== undefined)
-  const rest = { sender: service ?? passed[0] ?? '', selector: row.dkim[0]?.selector ?? '', isFromUs: false }
+  const rest = { sender: service ?? passed[0] ?? '', isFromUs: false }
   if (isAligned) return { class: 'other', cause: '', ...rest }
   if (service !== undefined) return { class: 'service', cause: '', ...rest }
   return { class: 'foreign', cause: isForwarded ? 'list' : '', ...rest }
@@ -167,7 +167,7 @@ const findService = (name: string): string | undefined =>
   services.find(({ domains }) => domains.some((domain) => isWithin(name, domain)))?.name
 
 /** What the sessions of a TLS report lack. */
-const NO_ROW = { sender: '', selector: '', disposition: 'none', isFromUs: false, dkim: false, spf: false }
+const NO_ROW = { sender: '', disposition: 'none', isFromUs: false, dkim: false, spf: false }
 
 const toRows = ({ rows, sessions }: ReportRecords, facts: SenderFacts): CountedRow[] =>
   addUp([
@@ -175,8 +175,10 @@ const toRows = ({ rows, sessions }: ReportRecords, facts: SenderFacts): CountedR
       const { sourceIp: source, disposition, isDkimAligned: dkim, isSpfAligned: spf, count } = row
       return { ...classifyRow(row, facts), source, disposition, dkim, spf, count }
     }),
-    ...sessions.map(({ count, failure: cause, receiver: source }) => {
-      return { ...NO_ROW, class: cause === '' ? 'tls_ok' : 'tls_failed', cause, source, count }
+    ...sessions.map(({ count, failure, receiver: source }) => {
+      // A reporter may invent any number of causes.
+      const cause = failure === '' || `tls.${failure}` in texts ? failure : 'unspecified'
+      return { ...NO_ROW, class: failure === '' ? 'tls_ok' : 'tls_failed', cause, source, count }
     }),
   ])
 
@@ -193,7 +195,4 @@ function addUp(rows: readonly CountedRow[]): CountedRow[] {
 export const limitRows = (rows: readonly CountedRow[], max: number): readonly CountedRow[] =>
   rows.length <= max
     ? rows
-    : [
-        ...rows.slice(0, max),
-        ...addUp(rows.slice(max).map((row) => ({ ...row, source: '', sender: '', selector: '' }))),
-      ]
+    : [...rows.slice(0, max), ...addUp(rows.slice(max).map((row) => ({ ...row, source: '', sender: '' })))]

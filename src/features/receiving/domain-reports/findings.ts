@@ -95,7 +95,7 @@ export function summariseReports(db: Database, ...bound: Bound) {
     .map(({ reporters: names, ...row }) => {
       const what = format(row.count, 'TLS session')
       const to = row.receiver && ` to ${row.receiver}`
-      const meaning = fill(`tls.${row.cause}`) || fill('tls.unspecified')
+      const meaning = fill(`tls.${row.cause}`)
       const by = names.split(',').slice(0, 3).join(', ')
       return { ...row, text: fill('findings.tls', { what, total: ok + failed, to, meaning, reporters: by }) }
     })

@@ -9,6 +9,7 @@ import { AppError, invalid, notFound } from '#platform/errors.ts'
 import { dataBody, isoTime, isoTimeOrNull, pageById } from '#platform/http/envelope.ts'
 import * as S from '#platform/http/schemas.ts'
 import { toWire } from '#platform/http/wire.ts'
+import { formatUuid } from '#platform/ids.ts'
 import { KiB, MiB } from '#platform/units.ts'
 import { parseDomain } from '#protocols/address/domain.ts'
 import { findReport, listReports, NO_OWNER, type StoredReport, storeDomainReport } from './store.ts'
@@ -50,13 +51,8 @@ const ReportFile = S.StrictObject({
   content: Type.String({ description: 'XML, JSON, gzip, zip or message, in base64; 15 MiB decoded.' }),
 })
 const ImportedReport = Type.Object({
-  kind: REPORT_FIELDS.kind,
-  organisation: REPORT_FIELDS.organisation,
-  report_id: REPORT_FIELDS.report_id,
-  domain: REPORT_FIELDS.domain,
-  is_new: Type.Boolean({ description: 'Whether it was stored; else it is known and changes nothing.' }),
-  counted: S.Count('Messages or TLS sessions that were counted now.'),
-  uncounted: REPORT_FIELDS.uncounted,
+  ...REPORT_FIELDS,
+  is_new: Type.Boolean({ description: 'Whether it was stored now; else it is known and changes nothing.' }),
 })
 
 export const operatorReportRoutes = (app: App, { parser }: { readonly parser: ReportParser }) =>
@@ -159,9 +155,7 @@ async function importReport(app: App, parser: ReportParser, file: { name: string
     storeDomainReport(app, tx, { ...report, contentRef, origin: 'operator' }, app.eventTime()),
   )
   if (!stored) throw fail(NO_OWNER)
-  const { kind, organisation, reportId: report_id, domain } = report
-  const { isNew: is_new, counted, uncounted } = stored
-  return { kind, organisation, report_id, domain, is_new, counted, uncounted }
+  return { ...toReportView(findReport(app.db, formatUuid(stored.uuid))), is_new: stored.isNew }
 }
 
 /** The file as the only attachment of a message. */

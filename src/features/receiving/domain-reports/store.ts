@@ -46,14 +46,14 @@ const sql = prepareStatements((db) => ({
       'uuid kind accountId domain coveredBy organisation reportId beginAt endAt contentRef sizeBytes createdAt counted uncounted policy isImported',
     )} ON CONFLICT (kind, organisation, report_id, domain) DO NOTHING`,
   ),
-  known: db.prepare<{ id: number; contentRef: number; counted: number | null }, [string, string, string, string]>(
-    `SELECT id, content_ref AS contentRef, counted FROM received_reports WHERE kind = ? AND organisation = ? AND report_id = ? AND domain = ?`,
+  known: db.prepare<Pick<StoredReport, 'id' | 'uuid' | 'contentRef' | 'counted'>, [string, string, string, string]>(
+    `SELECT id, uuid, content_ref AS contentRef, counted FROM received_reports WHERE kind = ? AND organisation = ? AND report_id = ? AND domain = ?`,
   ),
   forget: db.prepare('DELETE FROM received_reports WHERE id = ?'),
   insertRow: db.prepare<unknown, [Omit<typeof reportRows.$inferSelect, 'id'>]>(
     insertSql(
       'report_rows',
-      'reportId accountId domain day organisation class cause source sender selector disposition isFromUs dkim spf count',
+      'reportId accountId domain day organisation class cause source sender disposition isFromUs dkim spf count',
     ),
   ),
   rowsOfDay: db.prepare<{ n: number }, [number, string, number]>(
@@ -118,15 +118,16 @@ export function storeDomainReport(app: App, tx: Tx, report: NewReport, at: Milli
   const uncounted = isFull ? 'The service stores as many rows of reports as it may.' : reason
   const counted = uncounted === null ? rows.reduce((sum, row) => sum + row.count, 0) : null
   const known = sql(tx.db).known.get(report.kind, report.organisation, report.reportId, report.domain)
-  if (known && (known.counted !== null || counted === null)) return { isNew: false, uncounted, counted: 0 }
+  if (known && (known.counted !== null || counted === null)) return { uuid: known.uuid, isNew: false }
   if (known) {
     sql(tx.db).forget.run(known.id)
     dropContent(app, tx, { content: [known.contentRef] })
   }
+  const uuid = newUuid()
   const { lastInsertRowid } = sql(tx.db).insert.run({
     ...report,
     ...owner,
-    uuid: newUuid(),
+    uuid,
     beginAt: report.beginMs,
     endAt: report.endMs,
     sizeBytes: report.content.length,
@@ -142,7 +143,7 @@ export function storeDomainReport(app: App, tx: Tx, report: NewReport, at: Milli
     const shared = { reportId: Number(lastInsertRowid), accountId, domain, day, organisation: report.organisation }
     for (const row of limitRows(rows, Math.max(0, capacity))) sql(tx.db).insertRow.run({ ...shared, ...row })
   }
-  return { isNew: true, uncounted, counted: counted ?? 0 }
+  return { uuid, isNew: true }
 }
 
 function findOwner(db: Database, hostname: string, domain: string): ReportOwner | undefined {

@@ -65,8 +65,6 @@ export const reportRows = sqliteTable(
     source: text('source').notNull(),
     /** The service or domain that the mail authenticates. */
     sender: text('sender').notNull(),
-    /** Of the DKIM signature. */
-    selector: text('selector').notNull(),
     disposition: text('disposition').notNull(),
     isFromUs: flag('is_from_us').notNull(),
     /** Whether DKIM and SPF passed, aligned. */

@@ -44,6 +44,12 @@ test('story 1: 400 sessions lost to our own expired certificate', async () => {
     text: '400 TLS sessions of 1,000 to mail.tassis.test failed, because its certificate has expired. Renew it (tassis doctor, certificates). Mail of senders that require TLS was delayed or lost (reported by Google Inc.).',
   })
   expect((await t.reports()).tls).toMatchObject({ ok: 600, failed: 400 })
+  // Causes that a reporter invents are one.
+  await t.receiveTls(0, [
+    ['invented', 5, ''],
+    ['invented-too', 6, ''],
+  ])
+  expect((await t.reports()).tls.failures[1]).toMatchObject({ cause: 'unspecified', count: 11 })
 })
 
 // Proves: domain-39
