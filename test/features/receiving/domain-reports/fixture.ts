@@ -4,12 +4,12 @@
  */
 import { gzipSync } from 'node:zlib'
 import { createTransport } from 'nodemailer'
-import { listReports, type StoredReport } from '#features/receiving/domain-reports/store.ts'
+import { listReports } from '#features/receiving/domain-reports/store.ts'
 import { countQueueEntries } from '#features/receiving/inbound/process/queue.ts'
 import { at } from '#test/support/api.ts'
 import { eventually } from '#test/support/app.ts'
 import { startDnsServer } from '#test/support/dns-server.ts'
-import { createEmailApi, type EmailApi, NOW } from '#test/support/email-api.ts'
+import { createEmailApi, NOW } from '#test/support/email-api.ts'
 import { createResolver } from '#test/support/resolver.ts'
 import { type ReportFacts, type SampleRecord, writeReport } from './dialects.ts'
 
@@ -28,33 +28,9 @@ export interface ReportsBody {
   readonly tls: { readonly ok: number; readonly failed: number; readonly failures: readonly Record<string, unknown>[] }
 }
 
-export interface ReportsFixture extends EmailApi {
-  readonly domainId: string
-  readonly selector: string
-  /** The path of the domain's reports. */
-  readonly path: string
-  reports(): Promise<ReportsBody>
-  /**
-   * Submits one at the listener, from a domain whose SPF lists this machine or not. Resolves with the newest
-   * one once it is processed. */
-  receive(
-    file: { name: string; type: string; content: Uint8Array },
-    from?: string,
-    to?: string,
-  ): Promise<StoredReport | undefined>
-  /** Receives a DMARC report. */
-  receiveRecords(
-    records: readonly SampleRecord[],
-    facts: Partial<ReportFacts>,
-    from?: string,
-  ): Promise<StoredReport | undefined>
-  /** Receives a TLS report of a day with these failures. */
-  receiveTls(ok: number, failures: readonly (readonly [string, number, string])[]): Promise<StoredReport | undefined>
-  /** Has our counters know of mail that was sent on each day of the tests. */
-  countSent(messages: number): void
-}
+export type ReportsFixture = Awaited<ReturnType<typeof startReportsFixture>>
 
-export async function startReportsFixture(settings: Readonly<Record<string, string>> = {}): Promise<ReportsFixture> {
+export async function startReportsFixture(settings: Readonly<Record<string, string>> = {}) {
   const dns = await startDnsServer({
     'reporter.test': { TXT: ['v=spf1 ip4:127.0.0.0/8 -all'] },
     '_dmarc.reporter.test': { TXT: ['v=DMARC1; p=reject'] },
@@ -79,8 +55,10 @@ export async function startReportsFixture(settings: Readonly<Record<string, stri
   const path = `/v1/domains/${domainId}/reports`
   const list = () => listReports(app.db, undefined, { limit: 200, offset: 0 }).reports
   let sent = 0
-  const receive: ReportsFixture['receive'] = async (
-    file,
+  // Submits one at the listener, from a domain whose SPF lists this machine or not. Resolves with the newest one once it
+  // is processed.
+  const receive = async (
+    file: { name: string; type: string; content: Uint8Array },
     from = 'reporter.test',
     to = 'dmarc-reports@send.sender.test',
   ) => {
@@ -102,17 +80,19 @@ export async function startReportsFixture(settings: Readonly<Record<string, stri
     domainId,
     selector,
     path,
-    async reports() {
+    async reports(): Promise<ReportsBody> {
       const { status, body } = await api('GET', path)
       if (status !== 200) throw new Error(JSON.stringify(body))
       return at(body, 'data') as ReportsBody
     },
     receive,
-    receiveRecords(records, facts, from) {
+    /** Receives a DMARC report. */
+    receiveRecords(records: readonly SampleRecord[], facts: Partial<ReportFacts>, from?: string) {
       const { name, content } = writeReport(records, { id: `r${++sent}`, begin: BEGIN, ...facts })
       return receive({ name, type: 'application/gzip', content }, from)
     },
-    receiveTls(ok, failures) {
+    /** Receives a TLS report of a day with these failures. */
+    receiveTls(ok: number, failures: readonly (readonly [string, number, string])[]) {
       const failed = failures.reduce((sum, [, count]) => sum + count, 0)
       const content = gzipSync(
         JSON.stringify({
@@ -143,7 +123,8 @@ export async function startReportsFixture(settings: Readonly<Record<string, stri
         'tls-reports@send.sender.test',
       )
     },
-    countSent(messages) {
+    /** Has our counters know of mail that was sent on each day of the tests. */
+    countSent(messages: number) {
       for (let day = BEGIN / DAY_MS - 6; day <= NOW / DAY_MS; day++)
         app.db.run("INSERT INTO daily_figures (account_id, day, domain, sent) VALUES (?, ?, '', ?)", [
           accountId,
