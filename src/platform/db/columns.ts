@@ -30,8 +30,11 @@ export interface TableFacts {
   readonly content?: readonly string[]
   readonly rawMail?: readonly string[]
   readonly attachments?: string
-  /** Rows are deleted once a time is so many days ago; 0: once it is over. Needs an index, or a small table. */
-  readonly kept?: { readonly since: string; readonly days: number }
+  /**
+   * Rows are deleted once a time is so many days ago; 0: once it is over. Needs an index, or a small table. `unitMs`: of
+   * a column that counts other units than milliseconds.
+   */
+  readonly kept?: { readonly since: string; readonly days: number; readonly unitMs?: number }
   /** Texts, also in JSON, in which the erasure of a person replaces the address. Needs `account_id` and `id`. */
   readonly personTexts?: readonly string[]
   /** In the figures of `tassis disk`; default: `other`. */

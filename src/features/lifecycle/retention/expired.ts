@@ -12,7 +12,7 @@ export async function purgeExpired(app: App, signal: AbortSignal = new AbortCont
   let removed = 0
   for (const [table, { kept }] of TABLE_FACTS) {
     if (!kept) continue
-    const until = app.confirmedNow() - days(kept.days)
+    const until = Math.floor((app.confirmedNow() - days(kept.days)) / (kept.unitMs ?? 1))
     removed += await removeInBatches(app, signal, ({ db }, limit) => {
       const done = db.query(`DELETE FROM ${table} WHERE ${kept.since} <= ? LIMIT ?`).run(until, limit).changes
       return { done, next: done === limit ? 0 : undefined }

@@ -1,5 +1,6 @@
 import { integer, primaryKey, real, sqliteTable, text } from 'drizzle-orm/sqlite-core'
 import { describeTable, time } from '#platform/db/columns.ts'
+import { days } from '#platform/units.ts'
 
 /**
  * Accounts whose mail was held because they may not send. The row is deleted once the account may send again and all
@@ -87,5 +88,5 @@ export const providerOutcomes = sqliteTable(
 describeTable(providerOutcomes, {
   account: { except: 'outcomes by provider and outgoing address' },
   // OUTCOME_DAYS
-  kept: { since: 'day * 86400000', days: 90 },
+  kept: { since: 'day', days: 90, unitMs: days(1) },
 })
