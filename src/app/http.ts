@@ -1,4 +1,5 @@
 /** @module Joins the routes and pages of every feature into the HTTP server. */
+import { isIPv6 } from 'node:net'
 import type { AnyElysia } from 'elysia'
 import { contactFileRoutes } from '#features/audience/contact-lists/import-routes.ts'
 import { operatorContactListRoutes } from '#features/audience/contact-lists/operator-routes.ts'
@@ -80,6 +81,7 @@ import { operatorQueueRoutes } from '#features/sending/delivery/control/operator
 import { operatorPoolRoutes } from '#features/sending/delivery/control/pools.ts'
 import { createBroadcastRenderer, TemplateError } from '#features/sending/delivery/message/render-broadcast.ts'
 import { createSourceReader } from '#features/sending/delivery/message/source.ts'
+import { usesIpv6 } from '#features/sending/delivery/providers/outbound-sources.ts'
 import { createMaxAttempts } from '#features/sending/delivery/verdict/outcome.ts'
 import { deleteDomain } from '#features/sending/emails/delete-domain.ts'
 import { domainTestRoutes } from '#features/sending/emails/domain-test.ts'
@@ -206,7 +208,10 @@ export function createRoutes(
   const maxAttempts = createMaxAttempts(app.config.retryExpiryHours)
   const people = createAuthContext(app, later)
   const readSource = createSourceReader(app, renderBroadcast)
-  const ruleWitnesses = { sources: () => opened.sourceNames.all(), doctor: () => state.doctorReport() }
+  const ruleWitnesses = {
+    sources: () => opened.sourceNames.all().filter(({ ip }) => !isIPv6(ip) || usesIpv6(app.config)),
+    doctor: () => state.doctorReport(),
+  }
   const previews = createPreviewStore(app.clock, (accountId) => getTenantId(app.db, accountId))
   // In the order of the documentation.
   const routes: AnyElysia[] = [

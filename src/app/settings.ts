@@ -458,20 +458,8 @@ const receiverSettings = {
   googleServiceAccount: path(
     'JSON file with the key of a Google service account; empty: Google Postmaster Tools is not asked. Owners of domains share them there with its address.',
   ),
-  postmasterToolsUrl: checked(
-    'https://gmailpostmastertools.googleapis.com',
-    'a URL such as https://gmailpostmastertools.googleapis.com',
-    'URL of the API of Google Postmaster Tools.',
-    isHttpUrl,
-  ),
   sndsKey: secret(
     text('', "Key of SNDS's automated data access, for the outgoing addresses; empty: SNDS is not asked."),
-  ),
-  sndsUrl: checked(
-    'https://sendersupport.olc.protection.outlook.com/snds',
-    'a URL such as https://sendersupport.olc.protection.outlook.com/snds',
-    'URL of the automated data access of Microsoft SNDS.',
-    isHttpUrl,
   ),
 }
 

@@ -147,7 +147,7 @@ const STATUSES: Readonly<Record<string, number>> = {
   'GET /docs/{operation}': 404,
   'GET /app/assets/{name}': 404,
   // No badge has this address.
-  'GET /badges/{id}/{file}': 404,
+  'GET /badges/{file}': 404,
   // Needs the cookie of a session.
   'GET /app/captured/{id}/html': 401,
   'GET /app/mail/{id}/html': 401,

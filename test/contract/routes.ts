@@ -873,7 +873,7 @@ export const PUBLIC_ROUTES: readonly string[] = [
   'GET /t/o/{token}',
   'GET /t/c/{token}/{target}',
   'GET /t/logo/{hash}',
-  'GET /badges/{id}/{file}',
+  'GET /badges/{file}',
   'GET /t/*',
   'GET /confirm/{token}',
   'POST /confirm/{token}',

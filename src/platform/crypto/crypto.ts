@@ -29,7 +29,6 @@ export type KeyPurpose =
   | 'csrf'
   | 'erased-address'
   | 'supabase-hook'
-  | 'badge'
 
 /**
  * Purposes whose subkey never changes, because what is derived from it is compared for ever: the ids of events, and the

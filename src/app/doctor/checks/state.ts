@@ -6,6 +6,7 @@ import type { Database } from 'bun:sqlite'
 import { listReportAlerts } from '#features/receiving/domain-reports/alerts.ts'
 import { listQueueEntries } from '#features/receiving/inbound/process/queue.ts'
 import { findRateAlerts } from '#features/reporting/reputation/report.ts'
+import { listReceiverProblems } from '#features/reporting/sender-rules/receiver-data.ts'
 import { listAlerts } from '#features/sending/delivery/control/operator-providers.ts'
 import { describeLanes, readLanes } from '#features/sending/delivery/control/queue-view.ts'
 import { findContentProblem } from '#features/sending/delivery/verdict/held-mail.ts'
@@ -135,16 +136,19 @@ export function checkDeliveryAlerts({ service }: DoctorContext): Found {
 }
 
 /** What receivers report about the mail of domains, and about TLS sessions with this server. */
-export const checkDomainReports = withData(({ db, clock }) => {
-  const alerts = listReportAlerts(db, null, clock.now(), MAX_ALERTS)
-  if (alerts.length === 0) return ok('No DMARC or TLS report of the last week shows a problem.')
-  return alerts.map(({ domain, cause, text }) =>
+export const checkDomainReports = withData(({ config, db, clock }) => {
+  const alerts = listReportAlerts(db, null, clock.now(), MAX_ALERTS).map(({ domain, cause, text }) =>
     warning(
       toPrintable(text),
       'The page of the domain and `GET /v1/domains/{id}/reports` show more.',
       `${domain} ${plain(cause)}`,
     ),
   )
+  const silent = listReceiverProblems({ config, db }).map(({ receiver, message }) =>
+    warning(plain(message), 'Look at its key and at docs/sender-rules.md.', receiver),
+  )
+  const found = [...alerts, ...silent]
+  return found.length > 0 ? found : ok('No DMARC or TLS report of the last week shows a problem.')
 })
 
 /** Whether somebody is told when a check turns bad. */

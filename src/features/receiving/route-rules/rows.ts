@@ -53,6 +53,9 @@ const sql = prepareStatements((db) => ({
   user: db.prepare<{ id: number }, [number, string]>(
     'SELECT users.id FROM members JOIN users ON users.id = user_id WHERE account_id = ? AND email = ?',
   ),
+  forwarding: db.prepare(
+    'SELECT 1 FROM inbound_routes WHERE account_id = ? AND is_active = 1 AND forward_to IS NOT NULL LIMIT 1',
+  ),
   delete: db.prepare('DELETE FROM inbound_routes WHERE id = ?'),
 }))
 
@@ -133,5 +136,7 @@ export const updateRoute = (tx: Tx, id: number, fields: RouteFields, now: Millis
 export const isForwardTarget = (db: Database, accountId: number, { address, domain }: Mailbox): boolean =>
   findSendingDomain(db, accountId, domain)?.isVerified === true ||
   sql(db).user.get(accountId, normaliseAddress(address)) !== null
+
+export const isForwarding = (db: Database, accountId: number): boolean => sql(db).forwarding.get(accountId) !== null
 
 export const deleteRouteRow = (tx: Tx, id: number): void => void sql(tx.db).delete.run(id)

@@ -8,12 +8,11 @@ import { toEventCode } from '#features/core/events/record.ts'
 import { prepareStatements } from '#platform/db/open.ts'
 import type { Millis } from '#platform/time/clock.ts'
 import { days } from '#platform/units.ts'
-import { readDays, STATS_SUMS } from '../analytics/stats.ts'
+import { STATS_SUMS } from '../analytics/stats.ts'
 
 const PERIOD_DAYS = 30
 /** Volume counts for as long: one busy day makes a bulk sender, and Gmail never forgets it. */
 const VOLUME_DAYS = 366
-const BUSY_DAYS = 60
 /** Newest rows that are looked at. */
 const SAMPLE_SIZE = 1000
 
@@ -40,24 +39,17 @@ const sql = prepareStatements((db) => ({
   ),
 }))
 
-const listDays = (now: Millis): number[] => Array.from({ length: PERIOD_DAYS }, (_, index) => dayOf(now) - index)
+const listDays = (now: Millis, count = PERIOD_DAYS): string =>
+  JSON.stringify(Array.from({ length: count }, (_, index) => dayOf(now) - index))
 
 /** The sums of the last 30 days at these domains; default: at all. */
 export const readStats = (db: Database, accountId: number, now: Millis, names: readonly string[] = [ALL_DOMAINS]) =>
-  sql(db).sums.get(JSON.stringify(listDays(now)), JSON.stringify(names), accountId) as DailyStats
+  sql(db).sums.get(listDays(now), JSON.stringify(names), accountId) as DailyStats
 
-/** The most recipients at these domains on one day: of the last 30 days, and of the 60 busiest days of the last year. */
+/** The most recipients at these domains on one day of the last year. */
 export function readPeak(db: Database, accountId: number, now: Millis, names: readonly string[]): number {
-  const toDay = dayOf(now)
-  const year = readDays(db, accountId, { fromDay: toDay - VOLUME_DAYS + 1, toDay, name: 'custom' })
-  const busy = year.toSorted((a, b) => b.sent - a.sent).slice(0, BUSY_DAYS)
-  const wanted = JSON.stringify([...new Set([...busy.map(({ day }) => day), ...listDays(now)])])
-  return Math.max(
-    0,
-    ...sql(db)
-      .byDay.all(wanted, JSON.stringify(names), accountId)
-      .map(({ sent }) => sent),
-  )
+  const year = sql(db).byDay.all(listDays(now, VOLUME_DAYS), JSON.stringify(names), accountId)
+  return Math.max(0, ...year.map(({ sent }) => sent))
 }
 
 /** Of the newest 1,000 emails of the account, those of a domain, and how many of them are not transactional. */

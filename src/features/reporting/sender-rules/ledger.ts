@@ -11,6 +11,7 @@ import { type GoogleReport, readGoogleReport, readSndsReport } from './receiver-
 import data from './rules.json' with { type: 'json' }
 import {
   type Facts,
+  fill,
   judgeComplaints,
   MAX_AGE_MS,
   READERS,
@@ -21,9 +22,6 @@ import {
   say,
   type Verdict,
 } from './states.ts'
-
-type JudgedReceiver = { readonly name: string; readonly counts: Counts; readonly rules: ReturnType<typeof judge> }
-export type Counts = Readonly<Record<RuleState, number>>
 
 /** Near the volume of bulk senders, their rules are no longer left aside. */
 const NEAR_BULK = 0.8
@@ -40,16 +38,26 @@ export function readLedger(app: Pick<App, 'db' | 'config' | 'clock'>, witnesses:
     const rules = judge(facts, receiver, receiver.id === 'gmail' ? google : undefined)
     return { ...receiver, rules, counts: count(rules) }
   })
-  const counts = count(receivers.flatMap(({ rules }) => rules))
-  return { domain: registered.domain, receivers, counts, summary: summarise(registered.domain, receivers, counts) }
+  const rules = receivers.flatMap((receiver) => receiver.rules)
+  const counts = count(rules)
+  const broken = rules.filter(({ state }) => state === 'broken').map(({ title }) => title)
+  // For somebody who knows nothing of mail.
+  const summary = fill(broken.length > 0 ? 'summary broken' : 'summary', {
+    ...counts,
+    domain: registered.domain,
+    binding: countBinding(counts),
+    receivers: receivers.length,
+    titles: [...new Set(broken)].join(', '),
+  })
+  return { domain: registered.domain, receivers, counts, summary }
 }
 
-const count = (rules: readonly Pick<Verdict, 'state'>[]) =>
-  Object.fromEntries(RULE_STATES.map((state) => [state, rules.filter((r) => r.state === state).length])) as Counts
+const count = (rules: readonly Verdict[]) =>
+  Object.fromEntries(RULE_STATES.map((name) => [name, rules.filter(({ state }) => state === name).length])) as Counts
+type Counts = Record<RuleState, number>
 
-/** Of the rules that bind the sender; those that nobody can know are among them. */
-export const formatMet = ({ not_applicable: _, ...counts }: Counts): string =>
-  `${counts.met} of ${Object.values(counts).reduce((sum, n) => sum + n, 0)}`
+/** Rules that bind the sender; those that nobody can know are among them. */
+export const countBinding = ({ met, unknown, at_risk, broken }: Counts): number => met + unknown + at_risk + broken
 
 function judge(facts: Facts, receiver: Receiver, google: GoogleReport | undefined) {
   const { bulk_from: bulk, domains, name } = receiver
@@ -84,17 +92,4 @@ function addGoogle(now: number, own: Verdict, { askedAt, compliance, spamRate }:
   const state = said === 'NEEDS_WORK' ? 'broken' : judgeComplaints(rate ?? 0)
   const isOurs = own.state === 'broken' || (own.state === 'at_risk' && state !== 'broken')
   return isOurs ? own : say(state, 'google', 'google', values, values.at)
-}
-
-const MAX_NAMED = 4
-
-/** For somebody who knows nothing of mail: how much is met, what needs work, what cannot be known. */
-function summarise(domain: string, receivers: readonly JudgedReceiver[], counts: Counts): string {
-  const [first] = receivers
-  const bad = receivers.flatMap(({ rules }) => rules.filter(({ state }) => state === 'broken'))
-  const titles = [...new Set(bad.map(({ title }) => title))]
-  const named = `${titles.slice(0, MAX_NAMED).join(', ')}${titles.length > MAX_NAMED ? ' and others' : ''}`
-  const ofFirst = first ? `, ${formatMet(first.counts)} of ${first.name}` : ''
-  const broken = bad.length === 0 ? 'None is known to be broken.' : `Broken: ${bad.length} (${named}).`
-  return `${domain} meets ${formatMet(counts)} rules of ${receivers.length} receivers${ofFirst}. ${broken} At risk: ${counts.at_risk}. Not known here: ${counts.unknown}.`
 }

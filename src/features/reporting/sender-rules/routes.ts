@@ -3,15 +3,13 @@ import { type TInteger, Type } from '@sinclair/typebox'
 import { Elysia } from 'elysia'
 import type { App } from '#features/core/app/app.ts'
 import { authenticated, describeWith } from '#features/core/app/http.ts'
-import { findDomainById, getDomain } from '#features/setup/domains/domains.ts'
+import { type Domain, findDomainById, getDomain } from '#features/setup/domains/domains.ts'
+import { attempt } from '#platform/attempt.ts'
 import { storeNewest } from '#platform/bounded-map.ts'
-import { equalBytes, hmacSha256 } from '#platform/crypto/crypto.ts'
-import { prepareStatements } from '#platform/db/open.ts'
 import { dataBody } from '#platform/http/envelope.ts'
 import * as S from '#platform/http/schemas.ts'
-import { formatUuid, parseUuid, type UuidBytes } from '#platform/ids.ts'
 import { minutes } from '#platform/units.ts'
-import { formatMet, readLedger } from './ledger.ts'
+import { countBinding, readLedger } from './ledger.ts'
 import { RULE_STATES, type RuleState, type RuleWitnesses } from './states.ts'
 
 const COUNTS = Type.Object(
@@ -69,19 +67,13 @@ const DomainRules = Type.Object(
 )
 
 const BADGE_PATH = '/badges'
-const MAC_BYTES = 16
 const BADGE_TTL_MS = minutes(10)
 const MAX_CACHED_BADGES = 1000
 
-const sql = prepareStatements((db) => ({
-  byUuid: db.prepare<{ id: number }, [Uint8Array]>('SELECT id FROM domains WHERE uuid = ? AND deleted_at IS NULL'),
-}))
-
-const createMac = (key: Uint8Array, uuid: UuidBytes): Uint8Array => hmacSha256(key, uuid).slice(0, MAC_BYTES)
-
-function formatBadgeUrl({ config, keys }: App, uuid: UuidBytes): string {
-  const mac = Buffer.from(createMac(keys.subkey('badge'), uuid)).toString('base64url')
-  return `${config.publicUrl.replace(/(?<!\/)\/+$/, '')}${BADGE_PATH}/${formatUuid(uuid)}/${mac}.svg`
+/** The id of the domain is sealed, so that nobody can guess an address. */
+function formatBadgeUrl({ config, keys }: App, { id }: Domain): string {
+  const token = Buffer.from(keys.sealDeterministically(String(id), 'badge')).toString('base64url')
+  return `${config.publicUrl.replace(/(?<!\/)\/+$/, '')}${BADGE_PATH}/${token}.svg`
 }
 
 export const senderRuleRoutes = (app: App, witnesses: RuleWitnesses) =>
@@ -89,7 +81,7 @@ export const senderRuleRoutes = (app: App, witnesses: RuleWitnesses) =>
     '/:id/rules',
     ({ actor, params }) => {
       const domain = getDomain(app.db, actor.accountId, params.id)
-      return dataBody({ ...readLedger(app, witnesses, domain), badge_url: formatBadgeUrl(app, domain.uuid) })
+      return dataBody({ ...readLedger(app, witnesses, domain), badge_url: formatBadgeUrl(app, domain) })
     },
     {
       params: Type.Object({ id: Type.String({ description: 'Id of the domain.' }) }),
@@ -111,23 +103,21 @@ export function badgePages(app: App, witnesses: RuleWitnesses) {
     const domain = findDomainById(app.db, id)
     if (!domain) return undefined
     const { counts } = readLedger(app, witnesses, domain)
-    const svg = drawBadge(`${formatMet(counts)} met`, counts.broken > 0 ? '#b45309' : '#15803d')
+    const svg = drawBadge(`${counts.met} of ${countBinding(counts)} met`, counts.broken > 0 ? '#b45309' : '#15803d')
     storeNewest(badges, id, { at: now, svg }, MAX_CACHED_BADGES)
     return svg
   }
   return new Elysia().get(
-    `${BADGE_PATH}/:id/:file`,
+    `${BADGE_PATH}/:file`,
     ({ params }) => {
-      const uuid = parseUuid(params.id) ?? new Uint8Array(16)
-      const mac = Buffer.from(params.file.replace(/\.svg$/, ''), 'base64url')
-      const isOurs = app.keys.subkeys('badge').filter((key) => equalBytes(createMac(key, uuid), mac)).length > 0
-      const found = isOurs ? sql(app.db).byUuid.get(uuid) : undefined
-      const svg = found && draw(found.id)
-      return new Response(svg ?? 'There is no such badge.\n', {
-        status: svg ? 200 : 404,
+      const token = Buffer.from(params.file.replace(/\.svg$/, ''), 'base64url')
+      const id = attempt(() => app.keys.unsealText(token, 'badge'))
+      const svg = id && draw(Number(id))
+      if (!svg) return new Response('There is no such badge.\n', { status: 404 })
+      return new Response(svg, {
         headers: {
-          'content-type': svg ? 'image/svg+xml' : 'text/plain; charset=utf-8',
-          'cache-control': svg ? `public, max-age=${BADGE_TTL_MS / 1000}` : 'no-store',
+          'content-type': 'image/svg+xml',
+          'cache-control': `public, max-age=${BADGE_TTL_MS / 1000}`,
           'content-security-policy': "default-src 'none'; style-src 'unsafe-inline'; sandbox",
           'cross-origin-resource-policy': 'cross-origin',
           'x-content-type-options': 'nosniff',

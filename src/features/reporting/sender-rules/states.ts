@@ -5,6 +5,7 @@
  */
 import { createPublicKey } from 'node:crypto'
 import type { App } from '#features/core/app/app.ts'
+import { isForwarding } from '#features/receiving/route-rules/rows.ts'
 import type { Domain } from '#features/setup/domains/domains.ts'
 import { attempt } from '#platform/attempt.ts'
 import { isoTime, isoTimeOrNull } from '#platform/http/envelope.ts'
@@ -31,12 +32,10 @@ export interface Verdict {
 
 /** What `app` passes in, because it is made elsewhere. */
 export interface RuleWitnesses {
-  /** The outgoing addresses as reverse DNS was last checked. */
+  /** The outgoing addresses in use, as reverse DNS was last checked. */
   readonly sources: () => readonly { ip: string; ehloName: string; problem: string | undefined; isChecked: boolean }[]
   /** The last run of `tassis doctor` in this process. */
   readonly doctor: () => { checked_at: string | null; findings: readonly Finding[] } | undefined
-  /** Whether a route of the account forwards mail to other hosts. */
-  readonly isForwarding?: (accountId: number) => boolean
 }
 type Finding = Readonly<{ check: string; status: 'ok' | 'warning' | 'failure' | 'skipped'; message: string }>
 
@@ -56,16 +55,19 @@ export const MAX_AGE_MS = days(3)
 /** Recipients without whom a rate means nothing; and deliveries of which a single complaint is at most 0.1 %. */
 const [MIN_RECIPIENTS, MIN_FOR_COMPLAINTS] = [100, 1000]
 
-export function say(
+type TextName = keyof typeof rules.texts
+type Values = Readonly<Record<string, unknown>>
+
+export const fill = (text: TextName, values: Values): string =>
+  rules.texts[text].replace(/\{(\w+)\}/g, (_, name: string) => String(values[name]))
+
+export const say = (
   state: RuleState,
   witness: Verdict['witness'],
-  text: keyof typeof rules.texts,
-  values: Readonly<Record<string, unknown>> = {},
+  text: TextName,
+  values: Values = {},
   seen_at: string | null = null,
-): Verdict {
-  const evidence = rules.texts[text].replace(/\{(\w+)\}/g, (_, name: string) => String(values[name]))
-  return { state, witness, evidence, seen_at }
-}
+): Verdict => ({ state, witness, evidence: fill(text, values), seen_at })
 
 /** @param risk, broken the rates from which it is at risk or broken */
 const judgeRate = (rate: number, risk: number, broken: number): RuleState =>
@@ -118,7 +120,7 @@ type Source = ReturnType<RuleWitnesses['sources']>[number]
 
 /** The worst verdict about the public outgoing addresses, if those are what receivers see. */
 const readSources =
-  (judge: (source: Source) => readonly [RuleState, keyof typeof rules.texts]): Reader =>
+  (judge: (source: Source) => readonly [RuleState, TextName]): Reader =>
   ({ app: { config }, witnesses }) => {
     if (config.delivery !== 'direct') return say('unknown', 'doctor', 'relay')
     const sources = witnesses.sources().filter(({ ip }) => canConnectTo(ip, config.allowPrivateNetworks))
@@ -132,13 +134,11 @@ const readSources =
     return { ...worst, seen_at: witnesses.doctor()?.checked_at ?? null }
   }
 
-const GENERIC_WORDS = ['dyn', 'dynamic', 'dhcp', 'dialup', 'dsl', 'pool', 'ppp', 'static', 'unassigned']
-
 /** Names that providers give to all of their addresses repeat most of the IPv4 address, or say what network it is. */
 function isGenericName(name: string, ip: string): boolean {
   const parts = ip.split('.').map(Number)
   const numbers = name.split(/\D+/).filter((digits) => digits !== '' && parts.includes(Number(digits)))
-  return numbers.length >= 3 || name.split(/[.\d-]+/).some((word) => GENERIC_WORDS.includes(word))
+  return numbers.length >= 3 || name.split(/[.\d-]+/).some((word) => rules.generic_names.includes(word))
 }
 
 /** `not_applicable` without mail that can be unsubscribed from, as far as its sender has said so. */
@@ -235,8 +235,8 @@ export const READERS: Readonly<Record<string, Reader>> = {
   own_from: () => say('met', 'tassis', 'own_from'),
   // A warning says that a list does not answer us.
   block_lists: (facts) => readDoctor(facts, 'block_lists', 'unknown'),
-  arc: ({ witnesses, domain }) =>
-    witnesses.isForwarding?.(domain.accountId)
+  arc: ({ app, domain }) =>
+    isForwarding(app.db, domain.accountId)
       ? say('at_risk', 'tassis', 'forwards')
       : say('not_applicable', 'tassis', 'no forwards'),
   ip_reputation: readSnds,

@@ -7,6 +7,7 @@ import data from '#features/reporting/sender-rules/rules.json' with { type: 'jso
 import { READERS } from '#features/reporting/sender-rules/states.ts'
 import { createApiKey } from '#features/setup/api-keys/keys.ts'
 import { verifyDomain } from '#features/setup/domains/verify.ts'
+import { createRoute } from '#features/webhooks/inbound-routes/inbound-routes.ts'
 import { days, hours, minutes } from '#platform/units.ts'
 import { type DomainTest, startDomainTest } from '#test/features/setup/domains/fixture.ts'
 import { createTestAccount } from '#test/support/app.ts'
@@ -117,9 +118,23 @@ describe('GET /v1/domains/{id}/rules', () => {
       expect([name, rule(name).state]).toEqual([name, 'unknown'])
     expect(rule('gmail.format')).toMatchObject({ state: 'met', witness: 'tassis' })
     expect(rule('gmail.arc').state).toBe('not_applicable')
+    // What only the owner or the receiver can tell.
+    for (const name of ['apple.steady_from', 'seznam.steady_from', 't-online.reputation'])
+      expect([name, rule(name).state, rule(name).witness]).toEqual([name, 'unknown', 'nobody'])
     expect(counts).toMatchObject({ broken: 0, at_risk: 0 })
     expect(summary).toContain('example.com meets ')
     expect(summary).toContain('None is known to be broken.')
+  })
+
+  test('ARC is at risk while an active route forwards mail', async () => {
+    await using r = await startRulesTest()
+    await r.check()
+    const { app, actor } = r.t
+    const target = { domainId: r.id, pattern: 'info', webhookUrl: null, forwardTo: ['ada@example.com'] } as const
+    const { id } = await createRoute(app, actor, { ...target, matchType: 'exact', priority: 0, isActive: true })
+    expect((await r.read()).rule('gmail.arc')).toMatchObject({ state: 'at_risk', witness: 'tassis' })
+    app.db.run('UPDATE inbound_routes SET is_active = 0 WHERE id = ?', [id])
+    expect((await r.read()).rule('gmail.arc').state).toBe('not_applicable')
   })
 
   test('is 404 for the domain of another account', async () => {
@@ -222,12 +237,24 @@ describe('GET /v1/domains/{id}/rules', () => {
     })
   })
 
-  test('a name that a provider gives to all its addresses is at risk', async () => {
-    await using r = await startRulesTest({ TASSIS_OUTBOUND_IPS: '192.0.2.25=192-0-2-25.host.test' })
-    r.t.dns.zone['25.2.0.192.in-addr.arpa'] = { PTR: ['192-0-2-25.host.test'] }
-    r.t.dns.zone['192-0-2-25.host.test'] = { A: ['192.0.2.25'] }
-    await r.runDoctor()
-    expect((await r.read()).rule('gmx.host_name')).toMatchObject({ state: 'at_risk', witness: 'doctor' })
+  test.each(['192-0-2-25.host.test', 'vps-1a2b3c4d.host.test', 'c0000219.dynamic.host.test'])(
+    'a name that a provider gives to all its addresses is at risk: %s',
+    async (name) => {
+      await using r = await startRulesTest({ TASSIS_OUTBOUND_IPS: `192.0.2.25=${name}` })
+      r.t.dns.zone['25.2.0.192.in-addr.arpa'] = { PTR: [name] }
+      r.t.dns.zone[name] = { A: ['192.0.2.25'] }
+      await r.runDoctor()
+      expect((await r.read()).rule('gmx.host_name')).toMatchObject({ state: 'at_risk', witness: 'doctor' })
+    },
+  )
+
+  test('an IPv6 address without reverse DNS breaks no rule while no mail leaves from it', async () => {
+    const TASSIS_OUTBOUND_IPS = '192.0.2.25=mail.tassis.test,2001:db8::25=mail.tassis.test'
+    for (const [TASSIS_IPV6, state] of Object.entries({ false: 'met', true: 'broken' })) {
+      await using r = await startRulesTest({ TASSIS_OUTBOUND_IPS, TASSIS_IPV6 })
+      await r.runDoctor()
+      expect([TASSIS_IPV6, (await r.read()).rule('gmail.reverse_dns').state]).toEqual([TASSIS_IPV6, state])
+    }
   })
 
   test('complaints and bounces are rates of the account at the receiver; silence of a receiver is no proof', async () => {
@@ -313,7 +340,7 @@ describe('GET /v1/domains/{id}/rules', () => {
 
 // Proves: domain-71
 describe('the badge', () => {
-  test('says only how many rules are met, at an address with a MAC, for as long as the domain is there', async () => {
+  test('says only how many rules are met, at a sealed address, for as long as the domain is there', async () => {
     await using r = await startRulesTest()
     await r.check()
     const { badge_url: url, counts } = await r.read()
@@ -325,14 +352,10 @@ describe('the badge', () => {
     expect(svg).not.toContain('example')
     expect(response.headers.get('content-type')).toBe('image/svg+xml')
     expect(response.headers.get('cache-control')).toBe('public, max-age=600')
-    const [, , id, mac = ''] = path.split('/')
-    const forged = `${mac.startsWith('A') ? 'B' : 'A'}${mac.slice(1)}`
-    const others = [
-      `/badges/${id}/${forged}`,
-      `/badges/${id}/.svg`,
-      `/badges/x/${mac}`,
-      `/badges/${id}/${'A'.repeat(5000)}`,
-    ]
+    const token = path.slice('/badges/'.length)
+    const others = [`${token.startsWith('A') ? 'B' : 'A'}${token.slice(1)}`, '.svg', `${'A'.repeat(5000)}.svg`].map(
+      (other) => `/badges/${other}`,
+    )
     for (const other of others) expect([other.length, (await r.fetch(other)).status]).toEqual([other.length, 404])
     // Kept for ten minutes.
     r.t.break('NXDOMAIN', '_dmarc.example.com')

@@ -4,6 +4,8 @@
  */
 import { expect, test } from 'bun:test'
 import { generateKeyPairSync, verify } from 'node:crypto'
+import { checkDomainReports } from '#app/doctor/checks/state.ts'
+import type { DoctorContext } from '#app/doctor/context.ts'
 import { readLedger } from '#features/reporting/sender-rules/ledger.ts'
 import { askGoogle, askSnds } from '#features/reporting/sender-rules/receiver-data.ts'
 import { createDomain, findDomainById } from '#features/setup/domains/domains.ts'
@@ -24,6 +26,8 @@ interface Stub {
   asked: string[]
   /** Replaces all responses. */
   fails: number | undefined
+  /** The API is not enabled in the project. */
+  isDisabled: boolean
   rows: Record<string, string>
   rates: number[]
   csv: string
@@ -31,10 +35,12 @@ interface Stub {
 
 /** A service, and a stub of both receivers that knows example.com only. */
 async function startReceiversTest(more: Readonly<Record<string, string>> = {}) {
-  const stub: Stub = { asked: [], fails: undefined, rows: {}, rates: [], csv: '' }
+  const stub: Stub = { asked: [], fails: undefined, isDisabled: false, rows: {}, rates: [], csv: '' }
   const respond = async (request: Request): Promise<Response> => {
     const { pathname, search } = new URL(request.url)
     stub.asked.push(`${request.method} ${pathname}${search}`)
+    if (stub.isDisabled && pathname !== '/token')
+      return Response.json({ error: { code: 403, details: [{ reason: 'SERVICE_DISABLED' }] } }, { status: 403 })
     if (stub.fails) return Response.json({ error: 'unavailable' }, { status: stub.fails })
     if (pathname === '/token') return grantToken(new URLSearchParams(await request.text()))
     if (pathname === '/snds/data.aspx')
@@ -48,6 +54,7 @@ async function startReceiversTest(more: Readonly<Record<string, string>> = {}) {
         complianceData: {
           domainId: 'example.com',
           rowData: Object.entries(stub.rows).map(([requirement, status]) => ({ requirement, status: { status } })),
+          oneClickUnsubscribeVerdict: { status: { status: 'NEEDS_WORK' }, reason: 'NO_UNSUB_GENERAL' },
         },
       })
     const { metricDefinitions, timeQuery, aggregationGranularity } = (await request.json()) as Record<string, unknown>
@@ -91,9 +98,7 @@ async function startReceiversTest(more: Readonly<Record<string, string>> = {}) {
     log: createLog('info', { write: (line) => void lines.push(line) }),
     settings: {
       TASSIS_GOOGLE_SERVICE_ACCOUNT: folder.pathOf('account.json'),
-      TASSIS_POSTMASTER_TOOLS_URL: url,
       TASSIS_SNDS_KEY: 'right key',
-      TASSIS_SNDS_URL: `${url}/snds`,
       ...Object.fromEntries(Object.entries(more).map(([name, value]) => [name, value.replace('FOLDER', folder.path)])),
     },
   })
@@ -110,6 +115,10 @@ async function startReceiversTest(more: Readonly<Record<string, string>> = {}) {
     stub,
     problems: () => lines.flatMap((line) => JSON.parse(line).problem ?? []),
     lines,
+    askGoogle: () => askGoogle(app, signal, url),
+    askSnds: () => askSnds(app, signal, `${url}/snds`),
+    diagnose: async () =>
+      [await checkDomainReports({ ...app, resolver: undefined } as unknown as DoctorContext)].flat(),
     rule(receiver: string, check: string) {
       const found = findDomainById(app.db, domain.id)
       if (!found) throw new Error('no domain')
@@ -129,7 +138,7 @@ test('Google is asked once a day about each domain; its word decides what we see
   await using r = await startReceiversTest()
   r.stub.rows = { DMARC_POLICY: 'COMPLIANT', ENCRYPTION: 'NEEDS_WORK', USER_REPORTED_SPAM_RATE: 'COMPLIANT' }
   r.stub.rates = [0, 0.0004, 0.0002]
-  await askGoogle(r.app, signal)
+  await r.askGoogle()
   expect(r.stub.asked).toEqual([
     'POST /token',
     'GET /v2/domains/example.com/complianceStatus',
@@ -148,18 +157,19 @@ test('Google is asked once a day about each domain; its word decides what we see
       'Google Postmaster Tools: compliant, highest spam rate of the last 7 days 0.04 %.',
     ),
   })
+  expect(r.rule('gmail', 'one_click')).toMatchObject({ state: 'broken', witness: 'google' })
   // Google's word is about Gmail.
   expect(r.rule('yahoo', 'spam_rate')?.state).toBe('unknown')
-  await askGoogle(r.app, signal)
+  await r.askGoogle()
   expect(r.stub.asked.length).toBe(4)
   r.clock.advance(hours(24))
   r.stub.rates = [0.0012]
-  await askGoogle(r.app, signal)
+  await r.askGoogle()
   expect(r.stub.asked.length).toBe(8)
   expect(r.rule('gmail', 'spam_rate')?.state).toBe('at_risk')
   r.stub.rows = { USER_REPORTED_SPAM_RATE: 'NEEDS_WORK' }
   r.clock.advance(hours(24))
-  await askGoogle(r.app, signal)
+  await r.askGoogle()
   expect(r.rule('gmail', 'spam_rate')?.state).toBe('broken')
 })
 
@@ -167,21 +177,21 @@ test('Google is asked once a day about each domain; its word decides what we see
 test('while Google is down the last answer stays, with its time, for three days; then it counts no more', async () => {
   await using r = await startReceiversTest()
   r.stub.rows = { USER_REPORTED_SPAM_RATE: 'COMPLIANT' }
-  await askGoogle(r.app, signal)
+  await r.askGoogle()
   r.stub.fails = 503
   for (let hour = 0; hour < 70; hour++) {
     r.clock.advance(hours(1))
-    await askGoogle(r.app, signal)
+    await r.askGoogle()
   }
   expect(r.rule('gmail', 'spam_rate')).toMatchObject({ state: 'met', seen_at: '2026-01-01T00:00:00.000Z' })
-  expect(r.problems()).toEqual(['the service account is refused: 503 unavailable'])
+  expect(r.problems()).toEqual(['it responded with 503'])
   r.clock.advance(hours(3))
   expect(r.rule('gmail', 'spam_rate')).toMatchObject({
     state: 'unknown',
     evidence: expect.stringContaining('last answered at 2026-01-01T00:00:00.000Z, which is too old'),
   })
   r.stub.fails = undefined
-  await askGoogle(r.app, signal)
+  await r.askGoogle()
   expect(r.rule('gmail', 'spam_rate')?.state).toBe('met')
   expect(r.lines.filter((line) => line.includes('the receiver answers again'))).toHaveLength(1)
 })
@@ -191,16 +201,30 @@ test('a domain that Google does not know by its name keeps no other from being a
   const { actor } = r
   await createDomain(r.app, actor, 'strange.org')
   r.app.db.run("UPDATE domains SET verified_at = 1, id = -id WHERE domain = 'strange.org'")
-  await askGoogle(r.app, signal)
+  await r.askGoogle()
   expect(r.stub.asked.filter((path) => path.endsWith('/complianceStatus'))).toHaveLength(3)
   expect(r.problems()).toEqual([])
 })
 
+test('an API that is not enabled is a failure, and not a domain that is not shared', async () => {
+  await using r = await startReceiversTest()
+  r.stub.isDisabled = true
+  await r.askGoogle()
+  expect(r.problems()).toEqual(["the API is not enabled in the service account's project"])
+  expect(await r.diagnose()).toMatchObject([{ status: 'warning', message: expect.stringContaining('not enabled') }])
+  // It is asked again within the hour.
+  r.stub.isDisabled = false
+  r.clock.advance(hours(1))
+  await r.askGoogle()
+  expect(r.stub.asked).toContain('POST /v2/domains/example.com/domainStats:query')
+  expect(await r.diagnose()).toMatchObject([{ status: 'ok' }])
+})
+
 test('a file without a key is one line of the log, and no request', async () => {
   await using r = await startReceiversTest({ TASSIS_GOOGLE_SERVICE_ACCOUNT: 'FOLDER/other.json' })
-  await askGoogle(r.app, signal)
+  await r.askGoogle()
   r.clock.advance(hours(1))
-  await askGoogle(r.app, signal)
+  await r.askGoogle()
   expect(r.stub.asked).toEqual([])
   expect(r.problems()).toEqual(['the file of TASSIS_GOOGLE_SERVICE_ACCOUNT is no key of a service account'])
 })
@@ -213,7 +237,7 @@ test('SNDS says by colour and spam traps what Microsoft thinks of our addresses'
   const say = async (csv: string) => {
     r.stub.csv = csv
     r.clock.advance(hours(24))
-    await askSnds(r.app, signal)
+    await r.askSnds()
     return r.rule('microsoft', 'ip_reputation')
   }
   expect(r.rule('microsoft', 'ip_reputation')?.state).toBe('unknown')
@@ -235,10 +259,13 @@ test('SNDS says by colour and spam traps what Microsoft thinks of our addresses'
 test('a wrong key of SNDS is one line of the log, without the key', async () => {
   await using r = await startReceiversTest({ TASSIS_SNDS_KEY: 'wrong key' })
   for (let hour = 0; hour < 5; hour++) {
-    await askSnds(r.app, signal)
+    await r.askSnds()
     r.clock.advance(hours(1))
   }
   expect(r.problems()).toEqual(['TASSIS_SNDS_KEY is refused (200)'])
+  expect(await r.diagnose()).toMatchObject([
+    { status: 'warning', message: expect.stringContaining('Microsoft SNDS does not say what it thinks of our mail') },
+  ])
   expect(r.lines.join('')).not.toContain('wrong')
   expect(r.rule('microsoft', 'ip_reputation')?.state).toBe('unknown')
 })
