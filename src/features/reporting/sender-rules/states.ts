@@ -22,7 +22,6 @@ export type RuleState = (typeof RULE_STATES)[number]
 
 export interface Verdict {
   readonly state: RuleState
-  /** Who knows. */
   readonly witness: 'dns' | 'counters' | 'doctor' | 'tassis' | 'dmarc_reports' | 'google' | 'snds' | 'nobody'
   /** A sentence with figures. */
   readonly evidence: string
@@ -76,23 +75,19 @@ const judgeRate = (rate: number, risk: number, broken: number): RuleState =>
 export const judgeComplaints = (rate: number): RuleState => judgeRate(rate, 0.001, 0.003)
 const percent = (rate: number): string => `${(rate * 100).toFixed(2)} %`
 
-const toValues = ({ domain, sendingSubdomain, dkimSelector: selector }: Domain) => ({
-  domain,
-  host: `${sendingSubdomain}.${domain}`,
-  selector,
-})
-
 /** By the flag that the last DNS check set. */
 const readDns =
   (key: 'spf' | 'dkim' | 'dmarc' | 'return_path'): Reader =>
-  ({ domain, now }) => {
-    const seenAt = isoTimeOrNull(domain.checkedAt)
-    if (domain.checkedAt === null) return say('unknown', 'dns', 'dns unchecked')
-    if (now - domain.checkedAt > MAX_AGE_MS) return say('unknown', 'dns', 'dns old', {}, seenAt)
-    if (!domain.verified[key]) return say('broken', 'dns', `${key} broken`, toValues(domain), seenAt)
-    const lost = domain.failing[key]
-    if (!lost) return say('met', 'dns', `${key} met`, toValues(domain), seenAt)
-    return say('at_risk', 'dns', 'dns failing', { since: isoTime(lost.since), looks: lost.looks }, seenAt)
+  ({ app, domain: { domain, sendingSubdomain, dkimSelector: selector, checkedAt, verified, failing }, now }) => {
+    // Receivers apply SPF to the addresses of the relay.
+    if (key === 'spf' && app.config.delivery !== 'direct') return say('unknown', 'nobody', 'relay')
+    const seenAt = isoTimeOrNull(checkedAt)
+    if (checkedAt === null) return say('unknown', 'dns', 'dns unchecked')
+    if (now - checkedAt > MAX_AGE_MS) return say('unknown', 'dns', 'dns old', {}, seenAt)
+    const lost = verified[key] && failing[key]
+    if (lost) return say('at_risk', 'dns', 'dns failing', { since: isoTime(lost.since), looks: lost.looks }, seenAt)
+    const state = verified[key] ? 'met' : 'broken'
+    return say(state, 'dns', `${key} ${state}`, { domain, selector, host: `${sendingSubdomain}.${domain}` }, seenAt)
   }
 const [readSpf, readDkim] = [readDns('spf'), readDns('dkim')]
 
@@ -191,7 +186,7 @@ const readAlignment: Reader = (facts, receiver) => {
   return (spf && returnPath && !dkim ? readSpf : readDkim)(facts, receiver)
 }
 
-/** Red is bad, and so is a block; yellow and hits of spam traps are between. */
+/** Red is bad; yellow and hits of spam traps are between. */
 const readSnds: Reader = ({ snds, now, witnesses }) => {
   if (!snds) return say('unknown', 'snds', 'snds unasked')
   const seenAt = isoTime(snds.fetchedAt)

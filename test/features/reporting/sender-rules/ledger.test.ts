@@ -171,6 +171,15 @@ describe('GET /v1/domains/{id}/rules', () => {
     expect((await r.read()).rule('apple.dmarc')).toMatchObject({ state: 'unknown', witness: 'dns' })
   })
 
+  test('behind a relay nobody here knows SPF, reverse DNS and TLS; DKIM holds', async () => {
+    await using r = await startRulesTest({ TASSIS_DELIVERY: 'relay', TASSIS_RELAY_URL: 'smtp://relay.test' })
+    await r.check()
+    const { rule } = await r.read()
+    for (const name of ['apple.spf', 'gmail.reverse_dns', 'gmx.helo', 'gmail.tls'])
+      expect([name, rule(name).state]).toEqual([name, 'unknown'])
+    expect([rule('apple.dkim').state, rule('gmail.spf_or_dkim').state]).toEqual(['met', 'met'])
+  })
+
   test('what receivers report of our mail goes before what DNS promises', async () => {
     await using r = await startRulesTest()
     await r.check()
