@@ -3,6 +3,7 @@ import { type TInteger, Type } from '@sinclair/typebox'
 import { Elysia } from 'elysia'
 import type { App } from '#features/core/app/app.ts'
 import { authenticated, describeWith } from '#features/core/app/http.ts'
+import { trimTrailingSlashes } from '#features/sending/tracking/tokens.ts'
 import { type Domain, findDomainById, getDomain } from '#features/setup/domains/domains.ts'
 import { attempt } from '#platform/attempt.ts'
 import { storeNewest } from '#platform/bounded-map.ts'
@@ -73,7 +74,7 @@ const MAX_CACHED_BADGES = 1000
 /** The id of the domain is sealed, so that nobody can guess an address. */
 function formatBadgeUrl({ config, keys }: App, { id }: Domain): string {
   const token = Buffer.from(keys.sealDeterministically(String(id), 'badge')).toString('base64url')
-  return `${config.publicUrl.replace(/(?<!\/)\/+$/, '')}${BADGE_PATH}/${token}.svg`
+  return `${trimTrailingSlashes(config.publicUrl)}${BADGE_PATH}/${token}.svg`
 }
 
 export const senderRuleRoutes = (app: App, witnesses: RuleWitnesses) =>
@@ -103,7 +104,7 @@ export function badgePages(app: App, witnesses: RuleWitnesses) {
     const domain = findDomainById(app.db, id)
     if (!domain) return undefined
     const { counts } = readLedger(app, witnesses, domain)
-    const svg = drawBadge(`${counts.met} of ${countBinding(counts)} met`, counts.broken > 0 ? '#b45309' : '#15803d')
+    const svg = drawBadge(`${counts.met} of ${countBinding(counts)} met`, counts.broken > 0 ? '#b45309' : '#1d4ed8')
     storeNewest(badges, id, { at: now, svg }, MAX_CACHED_BADGES)
     return svg
   }

@@ -13,7 +13,7 @@ import type { Millis } from '#platform/time/clock.ts'
 import { days } from '#platform/units.ts'
 import { canConnectTo } from '#protocols/dns/special-addresses.ts'
 import * as figures from './figures.ts'
-import type { SndsReport } from './receiver-data.ts'
+import { readSndsReport } from './receiver-data.ts'
 import rules from './rules.json' with { type: 'json' }
 
 /** The worst last. */
@@ -44,7 +44,6 @@ export interface Facts {
   readonly now: Millis
   /** The domain whose records authenticate the mail. */
   readonly domain: Domain
-  readonly snds: SndsReport | undefined
 }
 export type Receiver = (typeof rules.receivers)[number]
 type Reader = (facts: Facts, receiver: Receiver) => Verdict
@@ -187,7 +186,8 @@ const readAlignment: Reader = (facts, receiver) => {
 }
 
 /** Red is bad; yellow and hits of spam traps are between. */
-const readSnds: Reader = ({ snds, now, witnesses }) => {
+const readSnds: Reader = ({ app, now, witnesses }) => {
+  const snds = readSndsReport(app.db)
   if (!snds) return say('unknown', 'snds', 'snds unasked')
   const seenAt = isoTime(snds.fetchedAt)
   if (now - snds.fetchedAt > MAX_AGE_MS) return say('unknown', 'snds', 'snds old', {}, seenAt)
@@ -195,7 +195,7 @@ const readSnds: Reader = ({ snds, now, witnesses }) => {
   if (ours.length === 0) return say('unknown', 'snds', 'snds empty', {}, seenAt)
   const isDoubtful = ours.some(({ result, traps }) => result !== 'GREEN' || traps > 0)
   const state = ours.some(({ result }) => result === 'RED') ? 'broken' : isDoubtful ? 'at_risk' : 'met'
-  const texts = ours.slice(0, 5).map((row) => say(state, 'snds', 'snds', { ...row }).evidence)
+  const texts = ours.slice(0, 5).map((row) => fill('snds', row))
   return say(state, 'snds', 'problem', { problem: texts.join(' ') }, seenAt)
 }
 

@@ -359,6 +359,8 @@ describe('the badge', () => {
     const svg = await response.text()
     expect(svg).toContain(`Sender rules: ${counts['met']} of ${binding} met`)
     expect(svg).not.toContain('example')
+    // Most of it is unknown, so green would say too much.
+    expect(svg).toContain('#1d4ed8')
     expect(response.headers.get('content-type')).toBe('image/svg+xml')
     expect(response.headers.get('cache-control')).toBe('public, max-age=600')
     const token = path.slice('/badges/'.length)
