@@ -124,7 +124,7 @@ describeInBrowser('the domains in the dashboard', (open) => {
     await field.fill('Example.com')
     await page.keyboard.press('Enter')
     await heading(page, 'example.com')
-    await page.getByText('Hetzner').first().waitFor()
+    await page.getByText(/is at Hetzner/).waitFor()
     await page.evaluate('window.isSamePage = true')
     await record(page, 'spf', 'wrong')
     await record(page, 'dkim', 'missing')

@@ -2,19 +2,21 @@
  * @module One domain. Until it is verified the page is the wizard: its step is the state of the domain, so whoever
  * leaves and returns continues there.
  */
-import { List, Stack, Switch } from '@mantine/core'
+import { List, Stack, Switch, VisuallyHidden } from '@mantine/core'
 import { useQueryClient } from '@tanstack/react-query'
-import { useParams } from '@tanstack/react-router'
+import { useNavigate, useParams, useSearch } from '@tanstack/react-router'
 import { useState } from 'react'
 import type { Domain, SetDomainTrackingDomainRequest } from '#client/api.ts'
 import { api, read } from '../api/client.ts'
 import { useChange, useData } from '../api/data.ts'
-import { useAllowed, useSession } from '../api/session.tsx'
+import { useAllowed } from '../api/session.tsx'
 import { ConfirmDialog, DeleteButton } from '../parts/dialog.tsx'
 import { bindChecked } from '../parts/form.tsx'
 import { FormError } from '../parts/form-error.tsx'
 import { Notice } from '../parts/notice.tsx'
-import { RecordPage, Section } from '../parts/page.tsx'
+import { QueryView, RecordPage, Section } from '../parts/page.tsx'
+import { StatusLabel } from '../parts/status.tsx'
+import { Tabs } from '../parts/tabs.tsx'
 import { useTestEmail } from '../parts/test-email.tsx'
 import { Time } from '../parts/time.tsx'
 import { DomainStatus, Steps } from './domains/marks.tsx'
@@ -49,21 +51,6 @@ function FormerKeys({ domain }: DomainProps) {
   )
 }
 
-function TestEmail({ domain }: DomainProps) {
-  const { user } = useSession()
-  const test = useTestEmail(() => api.domains.sendTestEmail(domain.id, {}))
-  return (
-    <Section
-      title="Test email"
-      isCard
-      description={`A short email from ${domain.domain} to your address, ${user.email}.`}
-      action={test.button}
-    >
-      {test.outcome}
-    </Section>
-  )
-}
-
 const DeleteDomain = ({ domain }: DomainProps) => (
   <Section
     title="Delete"
@@ -89,8 +76,13 @@ const DeleteDomain = ({ domain }: DomainProps) => (
 
 export default function DomainScreen() {
   const { id } = useParams({ from: '/domains/$id' })
+  return <OneDomain key={id} id={id} />
+}
+
+function OneDomain({ id }: { readonly id: string }) {
   const query = useData(read.domains.get(id))
   const domain = query.data
+  const test = useTestEmail(() => api.domains.sendTestEmail(id, {}))
   useDomainEvents()
   return (
     <RecordPage
@@ -100,8 +92,14 @@ export default function DomainScreen() {
       list={{ to: '/domains' }}
       listName="Domains"
       query={query}
+      action={domain?.status === 'verified' && test.button}
     >
-      {(data) => <DomainView key={data.id} domain={data} />}
+      {(data) => (
+        <>
+          {test.outcome}
+          <DomainView domain={data} />
+        </>
+      )}
     </RecordPage>
   )
 }
@@ -130,12 +128,61 @@ function DomainView({ domain }: DomainProps) {
       {reason !== undefined && <Notice>{reason}</Notice>}
       <Lost domain={domain} />
       {isWizard && <Steps current={isNew(domain) ? 2 : 3} />}
-      {domain.status === 'verified' && <TestEmail domain={domain} />}
-      <Publishing domain={domain} />
+      {isWizard ? <Setup domain={domain} /> : <DomainTabs domain={domain} />}
+    </Stack>
+  )
+}
+
+/** What receivers say, beside the set-up, once there may be mail. */
+function DomainTabs({ domain }: DomainProps) {
+  const { tab = 'setup' } = useSearch({ from: '/domains/$id' })
+  const navigate = useNavigate()
+  const reports = useData(read.domains.getReport(domain.id))
+  const rules = useData(read.domains.getRules(domain.id))
+  return (
+    <Tabs
+      label="Pages of the domain"
+      value={tab}
+      onChange={(next) => void navigate({ to: '/domains/$id', params: { id: domain.id }, search: { tab: next } })}
+      tabs={[
+        { name: 'setup', label: 'Setup', panel: <Setup domain={domain} /> },
+        {
+          name: 'reports',
+          label: toTabLabel(
+            'Reports',
+            reports.data?.findings.some(({ level }) => level === 'bad'),
+          ),
+          panel: <QueryView query={reports}>{(report) => <DomainReports report={report} />}</QueryView>,
+        },
+        {
+          name: 'rules',
+          label: toTabLabel('Sender rules', rules.data && rules.data.counts.broken > 0),
+          panel: <QueryView query={rules}>{(data) => <SenderRules rules={data} />}</QueryView>,
+        },
+      ]}
+    />
+  )
+}
+
+const toTabLabel = (label: string, isBad = false) =>
+  isBad ? (
+    <StatusLabel tone="warning">
+      {label}
+      <VisuallyHidden>, with problems</VisuallyHidden>
+    </StatusLabel>
+  ) : (
+    label
+  )
+
+/** What is missing comes first: the help with records, or what became of them. */
+function Setup({ domain }: DomainProps) {
+  const [isMissing] = useState(() => !domain.covered_by && (isNew(domain) || Boolean(domain.records_lost_at)))
+  return (
+    <Stack gap="lg">
+      {isMissing && <Publishing domain={domain} />}
       <DomainRecords domain={domain} />
-      {!isNew(domain) && <DomainReports domain={domain} />}
+      {!isMissing && <Publishing domain={domain} />}
       <FormerKeys domain={domain} />
-      {!isWizard && <SenderRules id={domain.id} />}
       <DomainSettings domain={domain} />
       <DeleteDomain domain={domain} />
     </Stack>

@@ -5,14 +5,13 @@ import { api, read } from '../api/client.ts'
 import { useChange } from '../api/data.ts'
 import { useAllowed } from '../api/session.tsx'
 import { ActionButton, SmallAction } from '../parts/buttons.tsx'
+import { Findings, SEVERITIES } from '../parts/findings.tsx'
 import { FormError } from '../parts/form-error.tsx'
 import { ListBody, useList } from '../parts/list.tsx'
 import { LongText } from '../parts/long-text.tsx'
 import { Notice } from '../parts/notice.tsx'
 import { EmptyState, Page } from '../parts/page.tsx'
-import { StateLabel } from '../parts/status.tsx'
 import { formatDay, Time } from '../parts/time.tsx'
-import type { State } from '../parts/tone.ts'
 import { AnalyticsNavigation } from './analytics/navigation.tsx'
 
 export default function InsightsScreen() {
@@ -59,12 +58,6 @@ export default function InsightsScreen() {
   )
 }
 
-const SEVERITIES: Readonly<Record<Insight['findings'][number]['severity'], State>> = {
-  critical: { word: 'Critical', tone: 'bad' },
-  warn: { word: 'Warning', tone: 'warning' },
-  info: { word: 'Note', tone: 'neutral' },
-}
-
 function Report({ report }: { readonly report: Insight }) {
   const acknowledge = useChange(() => api.insights.acknowledge(report.id), 'insights')
   const titleId = `report-${report.id}`
@@ -85,19 +78,15 @@ function Report({ report }: { readonly report: Insight }) {
         )}
       </div>
       <Text maw="44rem">{report.summary}</Text>
-      <ul className="rows">
-        {report.findings.map(({ severity, observation, recommendation }) => (
-          <li key={`${severity} ${observation}`}>
-            <div>
-              <b className="row-title">{observation}</b>
-            </div>
-            <div className="row-aside">
-              <StateLabel state={SEVERITIES[severity]} />
-            </div>
-            <div className="row-more">{recommendation}</div>
-          </li>
-        ))}
-      </ul>
+      <Findings
+        label="Findings"
+        findings={report.findings.map(({ severity, observation, recommendation }) => ({
+          key: `${severity} ${observation}`,
+          state: SEVERITIES[severity],
+          text: <b className="row-title">{observation}</b>,
+          advice: recommendation,
+        }))}
+      />
       <details className="fold">
         <summary>The whole report</summary>
         <LongText label="The whole report" text={report.raw_markdown} />

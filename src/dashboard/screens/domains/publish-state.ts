@@ -17,16 +17,13 @@ export type PlannedRecord = Plan['records'][number]
 export interface Sent {
   readonly body: Request
   readonly plan: Plan
-  readonly startedAt: number
-  /** When all records were in DNS. */
-  readonly endedAt?: number
 }
 
 /** The credentials of a provider, as fields of a form. */
 export const toFields = ({ fields }: DomainPublish['providers'][number]): Field[] => [
-  ...fields.map(({ name, label, hint, ...field }): Field => {
-    const kind = field.is_secret ? 'password' : 'code'
-    return { name, errorName: `credentials.${name}`, label, kind, isRequired: field.is_required, ...(hint && { hint }) }
+  ...fields.map(({ name, label, hint, is_secret: isSecret, is_required: isRequired }): Field => {
+    const kind = isSecret ? 'password' : 'code'
+    return { name, errorName: `credentials.${name}`, label, kind, isRequired, hint }
   }),
   {
     name: 'keep',
@@ -50,24 +47,19 @@ export function toPublishLabel({ records }: Plan, { credentials, keep }: Request
 
 /** Of a new value: a key is long, and in the table of records in full. */
 const MAX_LENGTH = 120
-
-/** What a plan comes to. */
-export const describePlan = ({ records, summary }: Plan): string =>
-  records.every(({ action }) => action === 'leave') ? 'All records are there: nothing is to be changed.' : summary
+const shorten = (value: string): string => (value.length > MAX_LENGTH ? `${value.slice(0, MAX_LENGTH)}…` : value)
 
 /** Where a record is, what is there, what is to be, without the values that stay, and why. */
 export function listNotes({ type, name, action, before, after, reason, state, error }: PlannedRecord) {
-  const without = (values: readonly string[], others: readonly string[]) =>
-    state === 'planned' ? values.filter((value) => !others.includes(value)) : []
+  const list = (word: string, values: readonly string[], others: readonly string[] = []) =>
+    values.flatMap((value) => (others.includes(value) ? [] : [{ word, value }]))
+  const changes = [
+    ...list('Before:', before, after),
+    ...(action === 'create' ? list('New:', after.map(shorten)) : list('After:', after, before)),
+  ]
   return [
     { word: type, value: name },
-    ...(action === 'conflict' ? before : []).map((value) => ({ word: 'There now:', value })),
-    ...without(before, after).map((value) => ({ word: 'Before:', value })),
-    ...without(after, before).map((value) =>
-      action === 'create'
-        ? { word: 'New:', value: value.length > MAX_LENGTH ? `${value.slice(0, MAX_LENGTH)}…` : value }
-        : { word: 'After:', value },
-    ),
+    ...(action === 'conflict' ? list('There now:', before) : state === 'planned' ? changes : []),
     ...[action === 'create' ? null : reason, error].flatMap((word) => (word ? [{ word, value: '' }] : [])),
   ]
 }
@@ -79,14 +71,16 @@ export const toState = ({ action, state }: PlannedRecord): State =>
 export const listRows = ({ dry_run: isPlan, records }: Plan): readonly PlannedRecord[] =>
   isPlan ? records : records.filter(({ action, state }) => action === 'conflict' || state === 'failed')
 
-/** What became of what was published. */
-export function describeOutcome(domain: Domain, dns: DomainDns, sent: Sent, now: number): State {
-  const { plan, startedAt, endedAt = now } = sent
-  const isSending = domain.status === 'verified'
+/** What a plan comes to, or what became of what was published. */
+export function describePlan(domain: Domain, dns: DomainDns | undefined, plan: Plan): State {
+  const { dry_run: isPlan, records, summary } = plan
+  if (isPlan && records.every(({ action }) => action === 'leave'))
+    return { tone: 'good', word: 'All records are there: nothing is to be changed.' }
+  if (isPlan) return { tone: 'neutral', word: summary }
+  const sends = domain.status === 'verified' ? ` ${domain.domain} sends its mail.` : ''
   const toDo = listRows(plan)
-  const seconds = Math.max(1, Math.round((endedAt - startedAt) / 1000))
-  if (isSending && toDo.length === 0 && isDone(domain, dns))
-    return { tone: 'good', word: `All records are there; ${domain.domain} sends its mail. It took ${seconds} s.` }
+  if (sends && toDo.length === 0 && dns && isDone(domain, dns))
+    return { tone: 'good', word: `All records are there.${sends}` }
   const tone = toDo.length === 0 ? 'waiting' : toDo.some(({ state }) => state === 'failed') ? 'bad' : 'warning'
-  return { tone, word: isSending ? `${plan.summary} ${domain.domain} sends its mail.` : plan.summary }
+  return { tone, word: `${summary}${sends}` }
 }

@@ -39,10 +39,10 @@ function PublishCard({ domain, state }: PublishingProps & { readonly state: Doma
   const [sent, setSent] = useState<words.Sent>()
   // The table of records below has it checked every 10 seconds.
   const { data: dns } = useData(read.domains.getDns(domain.id), { staleTime: Number.POSITIVE_INFINITY })
-  const send = useChange(async (body: Request): Promise<words.Sent> => {
-    const startedAt = Date.now()
-    return { body, plan: (await api.domains.publish(domain.id, body)).data, startedAt }
-  }, 'domains')
+  const send = useChange(
+    async (body: Request): Promise<words.Sent> => ({ body, plan: (await api.domains.publish(domain.id, body)).data }),
+    'domains',
+  )
   const show = (next?: words.Sent) => {
     send.reset()
     setSent(next)
@@ -54,15 +54,14 @@ function PublishCard({ domain, state }: PublishingProps & { readonly state: Doma
   const isPlan = !isForm && sent?.plan.dry_run
   const publishLabel = sent && words.toPublishLabel(sent.plan, sent.body)
   const rows = sent ? words.listRows(sent.plan) : []
-  const outcome = dns && sent && (isPlan ? undefined : words.describeOutcome(domain, dns, sent, Date.now()))
-  if (outcome?.tone === 'good' && sent && !sent.endedAt) setSent({ ...sent, endedAt: Date.now() })
+  const result = sent && words.describePlan(domain, dns, sent.plan)
   return (
     <Section
       title="Publish these records for me"
       isCard
       description={
         keptAt === null ? (
-          'Tassis adds them with a token of your DNS provider. You see first what is changed.'
+          'With a token of your DNS provider, Tassis adds what is missing. You first see what would change.'
         ) : (
           <>
             Published by {titleOf(state.provider)}, token kept since <Time iso={keptAt} />, last publish{' '}
@@ -72,36 +71,39 @@ function PublishCard({ domain, state }: PublishingProps & { readonly state: Doma
         )
       }
       action={
-        <Group gap="xs">
-          {mayWrite && keptAt === null && !isPlan && connectUrl?.startsWith('https://') && (
-            <Button component="a" size="xs" variant="default" href={connectUrl} target="_blank" rel="noreferrer">
-              Add them at {titleOf(suggested)} (new tab)
-            </Button>
-          )}
-          {keptAt === null && !isPlan && (
-            <SmallAction needs="developer" onClick={() => (isForm ? show() : setIsForm(true))}>
-              {isForm ? 'Close' : 'Publish with a token'}
-            </SmallAction>
-          )}
-          {keptAt !== null && !isPlan && (
-            <>
-              <SmallAction needs="developer" loading={send.isPending} onClick={() => run({ dry_run: true })}>
-                Publish again
-              </SmallAction>
-              <ConfirmButton
-                label="Forget the token"
-                title="Forget the token?"
-                size="xs"
-                needs="developer"
-                refreshes={[['domains', 'getPublish']]}
-                run={() => api.domains.deletePublish(domain.id)}
-                done="The token was forgotten."
-              >
-                The records stay. You publish new DKIM keys and the inbound MX yourself.
-              </ConfirmButton>
-            </>
-          )}
-        </Group>
+        !isPlan && (
+          <Group gap="xs">
+            {keptAt !== null ? (
+              <>
+                <SmallAction needs="developer" loading={send.isPending} onClick={() => run({ dry_run: true })}>
+                  Publish again
+                </SmallAction>
+                <ConfirmButton
+                  label="Forget the token"
+                  title="Forget the token?"
+                  size="xs"
+                  needs="developer"
+                  refreshes={[['domains', 'getPublish']]}
+                  run={() => api.domains.deletePublish(domain.id)}
+                  done="The token was forgotten."
+                >
+                  The records stay. You publish new DKIM keys and the inbound MX yourself.
+                </ConfirmButton>
+              </>
+            ) : (
+              <>
+                {mayWrite && connectUrl?.startsWith('https://') && (
+                  <Button component="a" size="xs" variant="default" href={connectUrl} target="_blank" rel="noreferrer">
+                    Add them at {titleOf(suggested)} (new tab)
+                  </Button>
+                )}
+                <SmallAction needs="developer" onClick={() => (isForm ? show() : setIsForm(true))}>
+                  {isForm ? 'Close' : 'Publish with a token'}
+                </SmallAction>
+              </>
+            )}
+          </Group>
+        )
       }
     >
       {isForm && (
@@ -142,8 +144,8 @@ function PublishCard({ domain, state }: PublishingProps & { readonly state: Doma
       )}
       {!isForm && sent && (
         <>
-          <div key={isPlan ? 'plan' : 'outcome'} ref={focus} tabIndex={-1} role="status">
-            {outcome ? <Notice tone={outcome.tone}>{outcome.word}</Notice> : words.describePlan(sent.plan)}
+          <div key={isPlan ? 'plan' : 'result'} ref={focus} tabIndex={-1} role="status">
+            {result && <Notice tone={result.tone}>{result.word}</Notice>}
           </div>
           {rows.length > 0 && (
             <DataTable

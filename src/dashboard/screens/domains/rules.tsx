@@ -1,19 +1,18 @@
 /** @module What receivers demand of senders, and how this domain does: a page that can be printed. */
-import { Anchor, Group, List, Text } from '@mantine/core'
-import type { SenderRule, SenderRuleReceiver } from '#client/api.ts'
-import { read } from '../../api/client.ts'
-import { useData } from '../../api/data.ts'
+import { Anchor, Group, Text } from '@mantine/core'
+import type { DomainRules, SenderRule } from '#client/api.ts'
 import { SmallAction } from '../../parts/buttons.tsx'
 import { CopyText } from '../../parts/copy.tsx'
-import { QueryView, Section } from '../../parts/page.tsx'
-import { StatusLabel } from '../../parts/status.tsx'
+import { type Finding, Findings } from '../../parts/findings.tsx'
+import { Section } from '../../parts/page.tsx'
+import { StateLabel } from '../../parts/status.tsx'
 import { Time } from '../../parts/time.tsx'
-import type { Tone } from '../../parts/tone.ts'
+import type { State } from '../../parts/tone.ts'
 
 type RuleState = SenderRule['state']
 
 /** Worst first. */
-const STATES: Readonly<Record<RuleState, { tone: Tone; word: string }>> = {
+const STATES: Readonly<Record<RuleState, State>> = {
   broken: { tone: 'bad', word: 'Broken' },
   at_risk: { tone: 'warning', word: 'At risk' },
   unknown: { tone: 'waiting', word: 'Unknown' },
@@ -22,92 +21,75 @@ const STATES: Readonly<Record<RuleState, { tone: Tone; word: string }>> = {
 }
 const ORDER = Object.keys(STATES) as RuleState[]
 
-export function SenderRules({ id }: { readonly id: string }) {
-  const query = useData(read.domains.getRules(id))
-  return (
-    <Section
-      title="Sender rules"
-      description={query.data?.summary}
-      action={<SmallAction onClick={() => window.print()}>Print</SmallAction>}
-    >
-      <QueryView query={query}>
-        {({ receivers, badge_url: badge }) => (
-          <>
-            <Urgent receivers={receivers} />
-            <div>
-              {receivers.map((receiver) => (
-                <Receiver key={receiver.id} receiver={receiver} />
-              ))}
-            </div>
-            <Group gap="xs">
-              <Text size="sm">Badge for your pages, which says only how many are met:</Text>
-              <CopyText value={badge} what="the address of the badge" />
-            </Group>
-          </>
-        )}
-      </QueryView>
-    </Section>
-  )
-}
+export const SenderRules = ({ rules }: { readonly rules: DomainRules }) => (
+  <Section
+    title="Sender rules"
+    description={rules.summary}
+    action={<SmallAction onClick={() => window.print()}>Print</SmallAction>}
+  >
+    <Findings label="What needs work" findings={listUrgent(rules)} />
+    <div>
+      {rules.receivers.map((receiver) => (
+        <details key={receiver.id} className="sender-rules" data-receiver={receiver.id}>
+          <summary>
+            <strong>{receiver.name}</strong>
+            {ORDER.filter((state) => receiver.counts[state] > 0).map((state) => (
+              <StateLabel
+                key={state}
+                state={{ ...STATES[state], word: `${receiver.counts[state]} ${STATES[state].word.toLowerCase()}` }}
+              />
+            ))}
+          </summary>
+          <Findings
+            label={`Rules of ${receiver.name}`}
+            findings={sortWorstFirst(receiver.rules).map((rule) => toFinding(rule, rule.text))}
+          />
+          <Anchor size="sm" href={receiver.url} target="_blank" rel="noreferrer">
+            Rules of {receiver.name}, read on {receiver.read_on} (new tab)
+          </Anchor>
+        </details>
+      ))}
+    </div>
+    <Group gap="xs">
+      <Text size="sm">Badge for your pages, which says only how many are met:</Text>
+      <CopyText value={rules.badge_url} what="the address of the badge" />
+    </Group>
+  </Section>
+)
+
+const sortWorstFirst = <Rule extends SenderRule>(rules: readonly Rule[]): readonly Rule[] =>
+  rules.toSorted((a, b) => ORDER.indexOf(a.state) - ORDER.indexOf(b.state))
 
 /** What needs work, each thing once, with the receivers that demand it. */
-function Urgent({ receivers }: { readonly receivers: readonly SenderRuleReceiver[] }) {
+function listUrgent({ receivers }: DomainRules): Finding[] {
   const all = receivers.flatMap(({ name, rules }) => rules.map((rule) => ({ ...rule, name })))
-  const groups = Map.groupBy(
-    all.filter(({ state }) => state === 'broken' || state === 'at_risk'),
-    ({ check, state }) => `${ORDER.indexOf(state)} ${check}`,
-  )
-  return (
-    <List listStyleType="none" spacing="sm" data-part="urgent">
-      {[...groups]
-        .sort()
-        .map(
-          ([key, rules]) =>
-            rules[0] && <Rule key={key} rule={rules[0]} of={rules.map(({ name }) => name).join(', ')} />,
-        )}
-    </List>
+  const urgent = sortWorstFirst(all.filter(({ state }) => state === 'broken' || state === 'at_risk'))
+  const groups = [...Map.groupBy(urgent, ({ check, state }) => `${state} ${check}`).values()]
+  return groups.flatMap(([first, ...others]) =>
+    first ? [toFinding(first, [first, ...others].map(({ name }) => name).join(', '))] : [],
   )
 }
 
-const Receiver = ({ receiver }: { readonly receiver: SenderRuleReceiver }) => (
-  <details className="sender-rules" data-receiver={receiver.id}>
-    <summary>
-      <strong>{receiver.name}</strong>
-      {ORDER.filter((state) => receiver.counts[state] > 0).map((state) => (
-        <StatusLabel key={state} tone={STATES[state].tone}>
-          {receiver.counts[state]} {STATES[state].word.toLowerCase()}
-        </StatusLabel>
-      ))}
-    </summary>
-    <List listStyleType="none" spacing="sm">
-      {ORDER.flatMap((state) => receiver.rules.filter((rule) => rule.state === state)).map((rule) => (
-        <Rule key={rule.check} rule={rule} of={rule.text} />
-      ))}
-    </List>
-    <Anchor size="sm" href={receiver.url} target="_blank" rel="noreferrer">
-      Rules of {receiver.name}, read on {receiver.read_on} (new tab)
-    </Anchor>
-  </details>
-)
-
-const Rule = ({
-  rule: { state, title, binds, evidence, seen_at: seenAt, fix },
-  of,
-}: {
-  readonly rule: SenderRule
-  readonly of: string
-}) => (
-  <List.Item data-state={state}>
-    <StatusLabel tone={STATES[state].tone}>
-      {STATES[state].word}: <strong>{title}</strong>
-    </StatusLabel>
-    <Text size="sm">
-      {binds === 'nobody' && 'Advised: '}
-      {of}
-    </Text>
-    <Text size="sm" c="dimmed">
+/** @param of what is demanded, or by whom */
+const toFinding = (
+  { check, state, title, binds, evidence, seen_at: seenAt, fix }: SenderRule,
+  of: string,
+): Finding => ({
+  key: `${state} ${check}`,
+  state: STATES[state],
+  text: (
+    <>
+      <b className="row-title">{title}</b>
+      <div>
+        {binds === 'nobody' && 'Advised: '}
+        {of}
+      </div>
+    </>
+  ),
+  note: (
+    <>
       {evidence} {seenAt !== null && <Time iso={seenAt} />}
-    </Text>
-    {state !== 'met' && state !== 'not_applicable' && <Text size="sm">To do: {fix}</Text>}
-  </List.Item>
-)
+    </>
+  ),
+  advice: state !== 'met' && state !== 'not_applicable' && `To do: ${fix}`,
+})
