@@ -160,7 +160,7 @@ describeInBrowser('publishing DNS records in the dashboard', (open) => {
       const { page } = dashboard
       await page.route('**/publish', (route) => route.fulfill({ json: { data } }))
       await dashboard.goTo(`/domains/${service.id}`)
-      await heading(page, 'Publish these records for me')
+      await heading(page, 'Publish for me')
       const isViewer = email === VIEWER
       const links = page.getByRole('link', { name: 'Add them at Cloudflare (new tab)' })
       const button = page.getByRole('button', { name: 'Publish with a token' })

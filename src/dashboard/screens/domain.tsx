@@ -133,7 +133,7 @@ function DomainView({ domain }: DomainProps) {
   )
 }
 
-/** What receivers say, beside the set-up, once there may be mail. */
+/** What receivers say, worst first, beside the set-up, once there may be mail. */
 function DomainTabs({ domain }: DomainProps) {
   const { tab = 'setup' } = useSearch({ from: '/domains/$id' })
   const navigate = useNavigate()
@@ -148,10 +148,7 @@ function DomainTabs({ domain }: DomainProps) {
         { name: 'setup', label: 'Setup', panel: <Setup domain={domain} /> },
         {
           name: 'reports',
-          label: toTabLabel(
-            'Reports',
-            reports.data?.findings.some(({ level }) => level === 'bad'),
-          ),
+          label: toTabLabel('Reports', reports.data?.findings[0]?.level === 'bad'),
           panel: <QueryView query={reports}>{(report) => <DomainReports report={report} />}</QueryView>,
         },
         {

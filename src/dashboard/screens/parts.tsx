@@ -11,6 +11,7 @@ import type { Field, Values } from '../parts/fields.ts'
 import { Figures } from '../parts/figures.tsx'
 import { FilterForm } from '../parts/filter-form.tsx'
 import type { Filters, FilterValues } from '../parts/filters.ts'
+import { Findings, SEVERITIES } from '../parts/findings.tsx'
 import { InlineLink, NameLink, TextLink } from '../parts/links.tsx'
 import { NewRows } from '../parts/list.tsx'
 import { LongText } from '../parts/long-text.tsx'
@@ -134,6 +135,7 @@ const States = () => (
         A sentence on what it is, and what to do.
       </Notice>
     ))}
+    <Findings label="Findings" findings={[{ key: '1', state: SEVERITIES.bad, text: HOSTILE, advice: 'What to do.' }]} />
   </Section>
 )
 

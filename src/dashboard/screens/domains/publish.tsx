@@ -57,7 +57,7 @@ function PublishCard({ domain, state }: PublishingProps & { readonly state: Doma
   const result = sent && words.describePlan(domain, dns, sent.plan)
   return (
     <Section
-      title="Publish these records for me"
+      title="Publish for me"
       isCard
       description={
         keptAt === null ? (

@@ -1,6 +1,6 @@
 /** @module What receivers report about a domain: sentences first, then days and sources. */
 import type { DomainReport } from '#client/api.ts'
-import { Chart } from '../../parts/chart.tsx'
+import { Chart, Swatch } from '../../parts/chart.tsx'
 import { Figures } from '../../parts/figures.tsx'
 import { Findings, SEVERITIES } from '../../parts/findings.tsx'
 import { formatDay } from '../../parts/format.ts'
@@ -61,6 +61,13 @@ export function DomainReports({ report }: { readonly report: DomainReport }) {
       />
       {sources.length > 0 && (
         <>
+          <div className="chips">
+            {SERIES.map(({ look, label }) => (
+              <span key={look}>
+                <Swatch look={look} isColumn /> {label}
+              </span>
+            ))}
+          </div>
           <Chart
             label="Messages by day; the table below has their sources."
             isStacked
