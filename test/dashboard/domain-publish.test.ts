@@ -21,6 +21,11 @@ test('what a provider did not accept is listed with the reason, and not called d
     dry_run: false,
     records: [{ ...published, state, error }],
   })
+  const planned = { ...published, state: 'planned' as const, error: null, before: ['a'], after: ['a', 'x'.repeat(200)] }
+  expect(listNotes(planned).map(({ word, value }) => [word, value.length])).toEqual([
+    ['TXT', DKIM.name.length],
+    ['New:', 121],
+  ])
   const domain = { domain: 'example.com', status: 'verified', dkim_verified: true } as Domain
   const dns = { records: { dkim: { status: 'verified' } } } as DomainDns
   const failed = toPlan('failed', 'Too long.')

@@ -92,7 +92,7 @@ const toColumns = (names: ReadonlyMap<string, string>): readonly Column<InboundR
     ),
   },
   {
-    header: 'Posts to',
+    header: 'Goes to',
     width: '38%',
     phone: 'bare',
     cell: ({ webhook_url: url, forward_to: addresses }) => {

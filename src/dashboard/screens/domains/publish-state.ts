@@ -47,15 +47,19 @@ export function toPublishLabel({ records }: Plan, { credentials, keep }: Request
 
 /** Of a new value: a key is long, and in the table of records in full. */
 const MAX_LENGTH = 120
-const shorten = (value: string): string => (value.length > MAX_LENGTH ? `${value.slice(0, MAX_LENGTH)}…` : value)
 
 /** Where a record is, what is there, what is to be, without the values that stay, and why. */
 export function listNotes({ type, name, action, before, after, reason, state, error }: PlannedRecord) {
-  const list = (word: string, values: readonly string[], others: readonly string[] = []) =>
-    values.flatMap((value) => (others.includes(value) ? [] : [{ word, value }]))
+  const list = (word: string, values: readonly string[], others: readonly string[] = [], maxLength?: number) =>
+    values
+      .filter((value) => !others.includes(value))
+      .map((value) => ({
+        word,
+        value: maxLength && value.length > maxLength ? `${value.slice(0, maxLength)}…` : value,
+      }))
   const changes = [
     ...list('Before:', before, after),
-    ...(action === 'create' ? list('New:', after.map(shorten)) : list('After:', after, before)),
+    ...(action === 'create' ? list('New:', after, before, MAX_LENGTH) : list('After:', after, before)),
   ]
   return [
     { word: type, value: name },
