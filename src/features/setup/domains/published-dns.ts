@@ -300,12 +300,15 @@ export function addReportAddress(values: readonly string[], ours: string): strin
   const address = parseTags(ours).get('rua')
   if (record === undefined || address === undefined) return undefined
   const present = parseTags(record).get('rua')
-  const bare = (text: string) => text.trim().toLowerCase().replace(/!.*$/, '')
-  if (present?.split(',').map(bare).includes(bare(address))) return undefined
+  // RFC 7489 §6.2: a size limit may follow an address.
+  const toBare = (text: string) => text.split('!', 1).join('').trim().toLowerCase()
+  if (present?.split(',').map(toBare).includes(toBare(address))) return undefined
+  const tags = record.split(';').flatMap((tag) => tag.trim() || [])
+  const isAddresses = (tag: string) => tag.split('=', 1).join('').trim().toLowerCase() === 'rua'
   const changed = present
-    ? record.replace(/(;\s*rua\s*=\s*)([^;]*?)(\s*(?:;|$))/i, (_, tag, list, end) => `${tag}${list},${address}${end}`)
-    : `${record.trim().replace(/\s*;$/, '')}; rua=${address}`
-  return values.map((value) => (value === record ? changed : value))
+    ? tags.map((tag) => (isAddresses(tag) ? `${tag},${address}` : tag))
+    : [...tags.filter((tag) => !isAddresses(tag)), `rua=${address}`]
+  return values.map((value) => (value === record ? changed.join('; ') : value))
 }
 
 /** The records that a domain uses, by key. Those about where its mail goes, and what may send it, come last. */
