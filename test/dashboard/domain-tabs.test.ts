@@ -43,7 +43,7 @@ describeInBrowser('what receivers say about a domain in the dashboard', (open) =
     await expectFits()
 
     await page.getByRole('tab', { name: /^Sender rules ?, with problems/ }).click()
-    await page.getByText(/^sender\.test meets \d+ of \d+ rules of 11 receivers/).waitFor()
+    await page.getByText(/^sender\.test meets \d+ of the \d+ rules that 11 /).waitFor()
     const urgent = page.getByRole('list', { name: 'What needs work' })
     const broken = urgent.locator('[data-finding^=broken]', { hasText: 'DMARC policy' })
     expect(await broken.textContent()).toContain('Yahoo and AOL, iCloud Mail')

@@ -15,7 +15,7 @@ import type { Millis } from '#platform/time/clock.ts'
 import { hours } from '#platform/units.ts'
 import { createNode, createStatus } from '#test/app/cluster/fixture.ts'
 import { at, createTestApi, type TestApi } from '#test/support/api.ts'
-import { narrowOverflowPx, overflowPx } from '#test/support/browser.ts'
+import { eventually, narrowOverflowPx, overflowPx } from '#test/support/browser.ts'
 import { describeInBrowser, findAxeViolations, heading, pressInOneGo } from '#test/support/dashboard.ts'
 import { storeTestInbound } from '#test/support/inbound.ts'
 import { createCode, signInAsOperator } from '#test/support/operator.ts'
@@ -199,7 +199,12 @@ describeInBrowser('the server in the dashboard', (open) => {
     await using dashboard = await open(service, '', { session })
     const { page } = dashboard
     const dialog = page.getByRole('dialog')
-    await dashboard.goTo('/server/queue')
+    // The list of lanes may be some seconds old, and then new ones wait for a click.
+    await eventually(async () => {
+      await dashboard.load('/server/queue')
+      await page.getByRole('link', { name: 'one.test' }).waitFor()
+      return (await page.getByRole('link', { name: 'drop.test' }).count()) > 0
+    })
     await page.getByRole('link', { name: 'drop.test' }).click()
     await page.getByText('x@drop.test').waitFor()
     await page.goBack()
@@ -475,8 +480,8 @@ async function seed({ app, actor, api }: TestApi): Promise<typeof ids> {
         [provider, HOSTILE, now, now + hours(1)],
       )
     tx.db.run(
-      `INSERT INTO received_reports (uuid, kind, account_id, domain, covered_by, organisation, report_id, content_ref, size_bytes, created_at)
-       VALUES (?, 'dmarc', ?, 'sender.test', 'sender.test', ?, ?, ?, 20, ?)`,
+      `INSERT INTO received_reports (uuid, kind, account_id, domain, covered_by, organisation, report_id, content_ref, size_bytes, is_imported, created_at)
+       VALUES (?, 'dmarc', ?, 'sender.test', 'sender.test', ?, ?, ?, 20, 0, ?)`,
       [report, actor.accountId, HOSTILE, HOSTILE, content, now],
     )
     tx.db.run(

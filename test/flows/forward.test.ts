@@ -30,6 +30,7 @@ const suite = describe.skipIf(!isPostfixAvailable() || !isOpenDkimAvailable())
 
 const PERSON = 'person@corp.test'
 const GONE = 'gone@late.test'
+const LEAVER = 'leaver@corp.test'
 const OURS = { TXT: ['v=spf1 ip4:127.0.0.1 -all'] }
 /** Without it, Postfix adds one, which the signature of the author forbids. */
 const DATE = 'Date: Mon, 30 Nov 2026 01:19:39 +0000\r\n'
@@ -45,6 +46,7 @@ suite('a route that forwards', () => {
   let rspamd: RspamdStub
   let service: EmailApi
   let domainId = ''
+  let routeId = ''
   let authorKey = ''
   beforeAll(async () => {
     const [postfixPort, inboundPort] = [await findFreePort(), await findFreePort()]
@@ -104,9 +106,10 @@ suite('a route that forwards', () => {
       relay: { port: inboundPort, portOf: { [GONE]: final.port } },
       settings: { smtpd_milters: `inet:127.0.0.1:${milter.port}`, virtual_mailbox_limit: '0' },
     })
-    for (const email of [PERSON, GONE]) await createTestUser(app, actor, email, 'support')
+    for (const email of [PERSON, GONE, LEAVER]) await createTestUser(app, actor, email, 'support')
     const domains = at((await api('GET', '/v1/domains')).body, 'data') as { id: string; domain: string }[]
     domainId = domains.find(({ domain }) => domain === VERIFIED)?.id ?? ''
+    routeId = await addRoute('support', [PERSON])
   }, 60_000)
   afterAll(async () => {
     for (const each of [service, postfix, milter, final, rspamd]) await each?.[Symbol.asyncDispose]()
@@ -177,8 +180,7 @@ suite('a route that forwards', () => {
 
   // Proves: inbound-41, inbound-45
   test('sends a signed message on as it came, with our return path', async () => {
-    const id = await addRoute('support', [PERSON])
-    expect(at((await service.api('GET', `/v1/inbound-routes/${id}`)).body, 'data')).toMatchObject({
+    expect(at((await service.api('GET', `/v1/inbound-routes/${routeId}`)).body, 'data')).toMatchObject({
       forward_to: [PERSON],
     })
     const original = sign(message('Ada <ada@author.test>', 'signed', 'X-Own: 1\r\n'))
@@ -314,13 +316,14 @@ suite('a route that forwards', () => {
     expectError(await create(['nobody']), 422, 'forward_target_unknown', 'forward_to')
     expectError(await create(Array(6).fill(PERSON)), 422, 'validation_failed', 'forward_to')
     expectError(await create([PERSON], await service.newKey(['inbound:write'])), 403, 'insufficient_scope')
-    const open = await addRoute('open', ['PERSON@corp.test', 'Person@corp.test', `boss@${VERIFIED}`])
-    service.app.db.run('DELETE FROM members WHERE user_id = (SELECT id FROM users WHERE email = ?)', [PERSON])
+    const open = await addRoute('open', ['LEAVER@corp.test', 'Leaver@corp.test', `boss@${VERIFIED}`])
+    service.app.db.run('DELETE FROM members WHERE user_id = (SELECT id FROM users WHERE email = ?)', [LEAVER])
     expect((await service.api('PUT', `/v1/inbound-routes/${open}`, { priority: 1 })).status).toBe(200)
     service.app.db.run('UPDATE accounts SET paused_at = 1')
     const [inbound] = await receive('open', 'ada@author.test', sign(message('ada@author.test', 'left')))
+    service.app.db.run('UPDATE accounts SET paused_at = NULL')
     expect(await targets(inbound?.id)).toMatchObject([
-      { address: 'Person@corp.test', status: 'refused', reason: expect.stringContaining('of the team') },
+      { address: 'Leaver@corp.test', status: 'refused', reason: expect.stringContaining('of the team') },
       { address: `boss@${VERIFIED}`, status: 'refused', reason: expect.stringContaining('paused') },
     ])
   })

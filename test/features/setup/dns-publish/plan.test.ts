@@ -10,7 +10,7 @@ const setAt = (name: string, type: string, ...values: string[]) => ({ name, type
 test.each([
   ['v=DMARC1; p=reject', `v=DMARC1; p=reject; rua=mailto:ours@zone.test`],
   ['v=DMARC1; p=reject;', `v=DMARC1; p=reject; rua=mailto:ours@zone.test`],
-  ['v=DMARC1; rua=mailto:me@a.test!10m ; p=none', 'v=DMARC1; rua=mailto:me@a.test!10m,mailto:ours@zone.test ; p=none'],
+  ['v=DMARC1; rua=mailto:me@a.test!10m ; p=none', 'v=DMARC1; rua=mailto:me@a.test!10m,mailto:ours@zone.test; p=none'],
   ['v=DMARC1; p=none; rua=mailto:me@a.test,mailto:Ours@zone.test', undefined],
 ])('a valid policy stays and gets our report address once: %s', (there, expected) => {
   const sets = [setAt('_dmarc.zone.test', 'TXT', 'other', there)]
