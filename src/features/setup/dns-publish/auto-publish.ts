@@ -5,6 +5,7 @@
  */
 import type { App } from '#features/core/app/app.ts'
 import { createSystemActor } from '#features/core/audit-logs/audit.ts'
+import { readFence } from '#features/core/fence/restored.ts'
 import { AppError } from '#platform/errors.ts'
 import { formatUuid } from '#platform/ids.ts'
 import { mapConcurrently } from '#platform/queue/map-concurrently.ts'
@@ -21,6 +22,8 @@ const FOLLOWED_MS = minutes(10)
 
 /** Call it every minute, one run at a time. @param signal ends the run after the requests in flight */
 export async function publishAutomatically(app: App, signal?: AbortSignal): Promise<void> {
+  // A restored copy may be a drill on another machine, whose addresses must not get into live zones.
+  if (readFence(app.db)) return
   const since = app.clock.now() - FOLLOWED_MS
   for (let after = 0; !signal?.aborted; ) {
     const found = listPublications(app.db, after, since, BATCH_SIZE)
