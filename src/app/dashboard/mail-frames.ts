@@ -137,11 +137,7 @@ const listFrames = (
     async ({ accountId }, { id = '' }) =>
       (await readEmailBodies(app, getEmail(app.db, accountId, id), renderBodies)).html,
   ],
-  [
-    '/app/captured/:id/html',
-    'emails:read',
-    ({ accountId }, { id = '' }) => readCapturedHtml(app, captures, accountId, id),
-  ],
+  ['/app/captured/:id/html', 'emails:read', (actor, { id = '' }) => readCapturedHtml(app, captures, actor, id)],
   [
     '/app/inbound/:id/html',
     'inbound:read',

@@ -3,6 +3,7 @@ import type { Actor, App } from '#features/core/app/app.ts'
 import { readStoredContent } from '#features/core/app/stored-content.ts'
 import { audit, auditChange } from '#features/core/audit-logs/audit.ts'
 import { findEmail, readEmailsByIds, type StoredEmail } from '#features/sending/emails/read.ts'
+import { isBodyHidden } from '#features/sending/emails/wire.ts'
 import { parseAttachments, type StoredAttachment } from '#features/sending/queue/retire.ts'
 import { MissingBlobError } from '#platform/content/read.ts'
 import type { RowWindow } from '#platform/db/row-window.ts'
@@ -18,6 +19,9 @@ import { UnparseableError } from '#protocols/mime/parsed.ts'
 import * as inbox from './inbox.ts'
 import { type CapturedDetail, CapturedRow } from './model.ts'
 import type { CapturedMessage, CaptureStore } from './store.ts'
+
+/** Forwarded mail is only for those who may read received mail. */
+type Reader = Pick<Actor, 'accountId' | 'scopes'>
 
 /** A captured email of an account, with its row in the main database. */
 interface Found {
@@ -65,10 +69,11 @@ const toRow = (store: CaptureStore, { email, listed }: Found): CapturedRow =>
   })
 
 /** The captured email that a path names. Throws a 404. */
-function requireCaptured({ db }: Pick<App, 'db'>, store: CaptureStore, accountId: number, id: string): Found {
+function requireCaptured({ db }: Pick<App, 'db'>, store: CaptureStore, actor: Reader, id: string): Found {
+  const { accountId } = actor
   const email = findEmail(db, accountId, parseUuidParam(id, 'captured_email_not_found', 'captured email'))
   const listed = email && inbox.findInInbox(store.db, accountId, email.id)
-  if (!listed) throw createNotFoundError()
+  if (!listed || isBodyHidden(actor, email)) throw createNotFoundError()
   return { email, listed }
 }
 
@@ -76,13 +81,13 @@ function requireCaptured({ db }: Pick<App, 'db'>, store: CaptureStore, accountId
 export async function readCapturedMessage(
   app: Pick<App, 'db' | 'workBudget'>,
   store: CaptureStore,
-  accountId: number,
+  actor: Reader,
   id: string,
 ) {
-  const found = requireCaptured(app, store, accountId, id)
+  const found = requireCaptured(app, store, actor, id)
   const message = readStoredContent(() => store.firstOf(found.email.id))
   if (!message) throw createNotFoundError()
-  app.workBudget.charge(accountId, Math.min(message.raw.length, MAX_CHARGED_BYTES) / BYTES_PER_WORK_UNIT)
+  app.workBudget.charge(actor.accountId, Math.min(message.raw.length, MAX_CHARGED_BYTES) / BYTES_PER_WORK_UNIT)
   return { ...found, message, parsed: await parseCaptured(message.raw) }
 }
 
@@ -90,10 +95,10 @@ export async function readCapturedMessage(
 export async function readCapturedHtml(
   app: Pick<App, 'db' | 'workBudget' | 'content'>,
   store: CaptureStore,
-  accountId: number,
+  actor: Reader,
   id: string,
 ): Promise<string | null> {
-  const { email, parsed } = await readCapturedMessage(app, store, accountId, id)
+  const { email, parsed } = await readCapturedMessage(app, store, actor, id)
   if (parsed.html === null) return null
   return embedPictures(parsed.html, readPictures(app, email))
 }
@@ -118,10 +123,10 @@ function readPictures({ content }: Pick<App, 'content'>, { attachments }: Stored
 export async function readCapturedDetail(
   app: Pick<App, 'db' | 'workBudget'>,
   store: CaptureStore,
-  accountId: number,
+  actor: Reader,
   id: string,
 ): Promise<CapturedDetail> {
-  const { email, listed, message, parsed } = await readCapturedMessage(app, store, accountId, id)
+  const { email, listed, message, parsed } = await readCapturedMessage(app, store, actor, id)
   return {
     ...toRow(store, { email, listed }),
     mail_from: message.mailFrom,
@@ -146,10 +151,10 @@ const POSITION = /^(?:0|[1-9]\d{0,5})$/
 export function findCapturedAttachment(
   app: Pick<App, 'db'>,
   store: CaptureStore,
-  accountId: number,
+  actor: Reader,
   { id, n }: { readonly id: string; readonly n: string },
 ): StoredAttachment & { readonly ref: number } {
-  const { email } = requireCaptured(app, store, accountId, id)
+  const { email } = requireCaptured(app, store, actor, id)
   const attachment = POSITION.test(n) ? parseAttachments(email.attachments)[Number(n)] : undefined
   if (attachment?.ref === undefined)
     throw notFound('attachment_not_found', 'Attachment not found, or no longer stored; numbers start at 0.')
@@ -160,17 +165,17 @@ export function findCapturedAttachment(
 export async function markCapturedRead(
   app: Pick<App, 'db'>,
   store: CaptureStore,
-  accountId: number,
+  actor: Reader,
   { id, isRead }: { readonly id: string; readonly isRead: boolean },
 ): Promise<CapturedRow> {
-  const { email, listed } = requireCaptured(app, store, accountId, id)
-  if (listed.isRead !== isRead) await inbox.markRead(store.committer, accountId, email.id, isRead)
+  const { email, listed } = requireCaptured(app, store, actor, id)
+  if (listed.isRead !== isRead) await inbox.markRead(store.committer, actor.accountId, email.id, isRead)
   return toRow(store, { email, listed: { ...listed, isRead } })
 }
 
 /** Deletes the captures of an email; the email itself stays. Throws a 404. */
 export async function deleteCaptured(app: App, store: CaptureStore, actor: Actor, id: string): Promise<void> {
-  const { email } = requireCaptured(app, store, actor.accountId, id)
+  const { email } = requireCaptured(app, store, actor, id)
   await store.remove([email.id])
   await app.commit.write((tx) => auditChange(app, tx, actor, 'captured_email.deleted', email.uuid))
 }

@@ -5,7 +5,7 @@
 
 import { decodeHTMLAttribute } from 'entities'
 import { getTenantId } from '#features/core/accounts/work-budget.ts'
-import type { App } from '#features/core/app/app.ts'
+import type { Actor, App } from '#features/core/app/app.ts'
 import { limitTags } from '#features/sending/tracking/rewrite.ts'
 import { readLink } from '#features/sending/tracking/tokens.ts'
 import { getPublicHost, isOwnHost } from '#features/setup/domains/tracking-domain.ts'
@@ -40,7 +40,8 @@ type LinkApp = Pick<App, 'db' | 'workBudget' | 'fetch' | 'keys' | 'config' | 'cl
 export function createLinkChecker(app: LinkApp, store: CaptureStore) {
   const running = new Set<number>()
   const limiter = createRateLimiter(app.clock)
-  return async (accountId: number, id: string): Promise<LinkCheck> => {
+  return async (actor: Pick<Actor, 'accountId' | 'scopes'>, id: string): Promise<LinkCheck> => {
+    const { accountId } = actor
     const tenantId = getTenantId(app.db, accountId)
     if (running.has(tenantId))
       throw tooManyRequests(
@@ -50,7 +51,7 @@ export function createLinkChecker(app: LinkApp, store: CaptureStore) {
       )
     running.add(tenantId)
     try {
-      const captured = await readCapturedMessage(app, store, accountId, id)
+      const captured = await readCapturedMessage(app, store, actor, id)
       requireTaken(
         limiter.take(String(tenantId), 1, RATE),
         `At most ${MAX_CHECKS_PER_MINUTE} link checks a minute are allowed; wait as long as Retry-After says.`,

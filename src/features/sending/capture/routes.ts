@@ -5,7 +5,7 @@ import type { App } from '#features/core/app/app.ts'
 import { authenticated, requires } from '#features/core/app/http.ts'
 import { downloadStored, readStoredContent } from '#features/core/app/stored-content.ts'
 import { getEmail } from '#features/sending/emails/read.ts'
-import { isSystemMail } from '#features/sending/emails/wire.ts'
+import { isBodyHidden } from '#features/sending/emails/wire.ts'
 import { notFound } from '#platform/errors.ts'
 import { describeRoute } from '#platform/http/access.ts'
 import { fileResponseSpec } from '#platform/http/download.ts'
@@ -47,7 +47,7 @@ export const captureRoutes = (app: Pick<App, 'db'>, store: Pick<CaptureStore, 'f
     ({ actor, params }) => {
       const email = getEmail(app.db, actor.accountId, params.id)
       const capture = readStoredContent(() => store.find(email.id))
-      if (!capture || isSystemMail(email)) throw createNotCapturedError()
+      if (!capture || isBodyHidden(actor, email)) throw createNotCapturedError()
       return dataBody(toWire(CapturedEmail, capture, {}))
     },
     {
@@ -102,23 +102,19 @@ export const capturedInboxRoutes = (app: App, store: CaptureStore) => {
         'Deletes the captured messages of the account. The emails and their events stay.',
       ),
     })
-    .get(
-      '/:id',
-      async ({ actor, params }) => dataBody(await readCapturedDetail(app, store, actor.accountId, params.id)),
-      {
-        params,
-        response: DataBody(CapturedDetail),
-        detail: describeRoute(
-          'Get a captured email with its content',
-          requires('emails:read'),
-          'The message of the first recipient, parsed. It stays unread until it is marked. `GET /v1/emails/{id}/captured` has the source.',
-        ),
-      },
-    )
+    .get('/:id', async ({ actor, params }) => dataBody(await readCapturedDetail(app, store, actor, params.id)), {
+      params,
+      response: DataBody(CapturedDetail),
+      detail: describeRoute(
+        'Get a captured email with its content',
+        requires('emails:read'),
+        'The message of the first recipient, parsed. It stays unread until it is marked. `GET /v1/emails/{id}/captured` has the source.',
+      ),
+    })
     .patch(
       '/:id',
       async ({ actor, params, body }) =>
-        dataBody(await markCapturedRead(app, store, actor.accountId, { id: params.id, isRead: body.read })),
+        dataBody(await markCapturedRead(app, store, actor, { id: params.id, isRead: body.read })),
       {
         params,
         body: CapturedChange,
@@ -136,8 +132,7 @@ export const capturedInboxRoutes = (app: App, store: CaptureStore) => {
     })
     .get(
       '/:id/attachments/:n',
-      ({ actor, params, request }) =>
-        downloadStored(app, request, findCapturedAttachment(app, store, actor.accountId, params)),
+      ({ actor, params, request }) => downloadStored(app, request, findCapturedAttachment(app, store, actor, params)),
       {
         params: Type.Object({ id, n: Text('Number of the attachment, from 0.') }),
         detail: describeRoute(
@@ -148,7 +143,7 @@ export const capturedInboxRoutes = (app: App, store: CaptureStore) => {
         ),
       },
     )
-    .post('/:id/check-links', async ({ actor, params }) => dataBody(await checkLinks(actor.accountId, params.id)), {
+    .post('/:id/check-links', async ({ actor, params }) => dataBody(await checkLinks(actor, params.id)), {
       params,
       response: DataBody(LinkCheck),
       detail: describeRoute(

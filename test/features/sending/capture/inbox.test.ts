@@ -56,6 +56,24 @@ test('captured mail is listed once per email, newest first, and found by recipie
   ])
 })
 
+// Proves: inbound-41
+test('captured forwards have content only for keys that may read received mail', async () => {
+  await using service = await startCapturing()
+  const { api, app } = service
+  const id = await capture(service, { subject: 'Hello' })
+  app.db.run(`UPDATE emails SET extra = '{"whole":"own_return_path"}'`)
+  const paths = [`captured-emails/${id}`, `emails/${id}/captured`].map((path) => `/v1/${path}`)
+  for (const [scopes, status] of [
+    [['emails:read'], 404],
+    [['emails:read', 'inbound:read'], 200],
+  ] as const) {
+    const { body } = await api('POST', '/v1/api-keys', { name: 'Reader', scopes })
+    const key = String(at(body, 'data', 'key'))
+    for (const path of paths)
+      expect([path, scopes, (await api('GET', path, undefined, { key })).status]).toEqual([path, scopes, status])
+  }
+})
+
 test('of an email above 1 MiB the bodies are whole if only attachments are beyond, and marked if not', async () => {
   await using service = await startCapturing()
   const { api } = service
