@@ -1,7 +1,7 @@
 /**
- * @module Removes Authentication-Results fields that forge our name from a message as it streams through (RFC 8601 §5).
- * Holds at most the beginning of one field, so memory depends on the size of neither the message nor its header. Passes
- * everything else unchanged.
+ * @module Removes fields that forge our results from a message as it streams through: of authentication (RFC 8601 §5)
+ * and of a check for spam. Holds at most the beginning of one field, so memory depends on the size of neither the
+ * message nor its header. Passes everything else unchanged.
  */
 import { isForgedResult } from './results-header.ts'
 
@@ -14,8 +14,9 @@ const EMPTY_LINE = /\r?\n/y
 /**
  * Yields the message without forged fields.
  * @param hostname our authserv-id
+ * @param isJudged as in `isForgedResult`
  */
-export function* removeForgedResults(chunks: Iterable<Uint8Array>, hostname: string): Generator<Uint8Array> {
+export function* removeForgedResults(chunks: Iterable<Uint8Array>, hostname: string, isJudged = false) {
   let held: Buffer = Buffer.alloc(0)
   let isInHeader = true
   /** Whether the field that began before `held` is removed; undefined at the start of a field. */
@@ -35,7 +36,7 @@ export function* removeForgedResults(chunks: Iterable<Uint8Array>, hostname: str
       const end = isLast ? (found ?? bytes.length) : found === bytes.length ? undefined : found
       if (end === undefined && isForged === undefined && bytes.length - at < MAX_HELD_BYTES) break
       const readEnd = Math.min(end ?? bytes.length, at + MAX_HELD_BYTES)
-      isForged ??= claimsHostname(bytes.toString('utf8', at, readEnd), hostname)
+      isForged ??= isForgedField(bytes.toString('utf8', at, readEnd), hostname, isJudged)
       const known = end ?? text.replace(/[\r\n]{1,2}$/, '').length
       if (!isForged && known > at) yield bytes.subarray(at, known)
       at = known
@@ -58,7 +59,7 @@ function find(pattern: RegExp, text: string, from: number): number | undefined {
   return pattern.test(text) ? pattern.lastIndex : undefined
 }
 
-function claimsHostname(field: string, hostname: string): boolean {
+function isForgedField(field: string, ...of: [hostname: string, isJudged: boolean]): boolean {
   const colon = field.indexOf(':')
-  return colon >= 0 && isForgedResult(field.slice(0, colon), field.slice(colon + 1), hostname)
+  return colon >= 0 && isForgedResult(field.slice(0, colon), field.slice(colon + 1), ...of)
 }

@@ -78,9 +78,11 @@ function appendFolded(text: string, word: string): string {
  * which this is true must not pass.
  *
  * @param value with or without its folding, decoded or not
+ * @param isJudged whether we have a verdict on spam, in whose place readers would see that of the sender (X-Spam-Status)
  */
-export function isForgedResult(name: string, value: string, hostname: string): boolean {
-  if (name.trim().toLowerCase() !== 'authentication-results') return false
+export function isForgedResult(name: string, value: string, hostname: string, isJudged = false): boolean {
+  const field = name.trim().toLowerCase()
+  if (field !== 'authentication-results') return isJudged && field.startsWith('x-spam-')
   const claimed = parseAuthservId(value)
   return claimed === undefined || toComparableDomain(claimed) === toComparableDomain(hostname)
 }

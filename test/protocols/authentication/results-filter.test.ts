@@ -5,12 +5,12 @@ const HOST = 'mail.tassis.test'
 const FORGED = `Authentication-Results: ${HOST}; spf=pass`
 
 /** The filtered message, fed in chunks of one size. */
-function filtered(message: string, sliceBytes: number): string {
+function filtered(message: string, sliceBytes: number, isJudged = false): string {
   const bytes = Buffer.from(message, 'latin1')
   const slices = Array.from({ length: Math.ceil(bytes.length / sliceBytes) }, (_, n) =>
     bytes.subarray(n * sliceBytes, (n + 1) * sliceBytes),
   )
-  return Buffer.concat([...removeForgedResults(slices, HOST)]).toString('latin1')
+  return Buffer.concat([...removeForgedResults(slices, HOST, isJudged)]).toString('latin1')
 }
 
 describe('the output is the same for chunks of any size:', () => {
@@ -85,4 +85,10 @@ test('a field without an end is judged by its beginning, and removed or passed a
     // An authserv-id hidden behind such a long comment counts as missing.
     expect(filtered(endless(`(${'z'.repeat(100_000)}) other.test`), sliceBytes)).toBe('A: 1\r\nB: 2\r\n\r\n')
   }
+})
+
+test('fields with a verdict on spam are removed if there is one of our own', () => {
+  const message = 'X-Spam-Status: No,\r\n\tscore=0\r\nx-spam-FLAG : NO\r\nX-Spamless: 1\r\n\r\nX-Spam-Flag: NO\r\n'
+  expect(filtered(message, 5)).toBe(message)
+  expect(filtered(message, 5, true)).toBe('X-Spamless: 1\r\n\r\nX-Spam-Flag: NO\r\n')
 })

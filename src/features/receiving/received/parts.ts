@@ -173,7 +173,7 @@ function* generateRaw(
   hostname: string,
 ): Generator<Uint8Array, void, void> {
   yield Buffer.from(`Return-Path: <${toSingleLine(message.mailFrom)}>\r\n${formatTraceFields(message, hostname)}`)
-  yield* removeForgedResults(chunks, hostname)
+  yield* removeForgedResults(chunks, hostname, message.spam !== null)
 }
 
 /** RFC 5321 §4.4, RFC 8601 §4: newest first. */
