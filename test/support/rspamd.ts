@@ -2,6 +2,7 @@
  * @module A private rspamd for tests: Debian's program on a free port of 127.0.0.1, with the rules that need no network,
  * in a folder of its own; and a server that lies in its place. Leaves the system's own rspamd alone.
  */
+import { afterAll } from 'bun:test'
 import { existsSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -85,4 +86,11 @@ export function startRspamdStub(answer: RspamdStub['answer']): RspamdStub {
     asked,
     [Symbol.asyncDispose]: () => server.stop(true),
   })
+}
+
+/** A stub for the tests of a file; its verdict is the response until a test gives another. */
+export function shareRspamdStub(verdict: object): RspamdStub {
+  const stub = startRspamdStub(() => Response.json(verdict))
+  afterAll(() => stub[Symbol.asyncDispose]())
+  return stub
 }

@@ -81,7 +81,7 @@ export const COUNTED = {
   tassis_inbound_messages_total:
     'Incoming messages, by outcome: accepted and stored on disk, or deferred because storing failed.',
   tassis_rspamd_scans_total:
-    'Messages about which the rspamd of TASSIS_RSPAMD_URL was asked, by outcome: answered or failed.',
+    'Messages about which the rspamd of TASSIS_RSPAMD_URL was asked, by outcome: answered, failed or unasked (it would have waited too long).',
   tassis_rspamd_scan_seconds: 'Duration of such a request.',
   tassis_log_lines_total: 'Lines of the log, by level.',
   tassis_cluster_append_seconds: 'Duration of an append to the log of the cluster, until PostgreSQL has stored it.',

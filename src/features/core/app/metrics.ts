@@ -37,8 +37,8 @@ export interface Metrics {
   recipientDecided(code: number): void
   /** The reply to a message of incoming mail. */
   messageReceived(outcome: 'accepted' | 'deferred'): void
-  /** The operator's rspamd was asked about a message. */
-  spamScanned(outcome: 'answered' | 'failed', durationMs: number): void
+  /** The operator's rspamd was asked about a message; `unasked`: that waited too long, or too many did. */
+  spamScanned(outcome: 'answered' | 'failed' | 'unasked', durationMs: number): void
   lineLogged(level: string): void
   /** Rows of so many bytes are in the log of the cluster. @param durationMs until PostgreSQL had stored them */
   appended(durationMs: number, bytes: number): void

@@ -24,7 +24,6 @@ const MAX_TEXT_LENGTH = 300
 /** From the call to the verdict, including the wait for a slot and the second attempt. */
 const TIMEOUT_MS = seconds(8)
 const RETRY_DELAY_MS = seconds(1)
-const MAX_CONCURRENT = 8
 const MAX_WAITING = 128
 const MAX_CONSECUTIVE_FAILURES = 4
 const BACKOFF_MS = minutes(1)
@@ -64,16 +63,15 @@ export type SpamEnvelope = Readonly<{ mailFrom: string; helo: string; sourceIp?:
 
 const BACKING_OFF = 'it failed several times and is asked again within a minute'
 
-const getScanner = perOwner((_: App) => ({
-  slots: new Slots(MAX_CONCURRENT, MAX_WAITING),
-  failures: 0,
-  backoffUntil: 0,
-}))
+const createScanner = (max: number) => ({ slots: new Slots(max, MAX_WAITING), failures: 0, backoffUntil: 0 })
+/** Tenants decide how many drafts there are, so received mail does not wait for them. */
+const getScanners = perOwner((_: App) => ({ received: createScanner(8), draft: createScanner(2) }))
 
 /** The verdict, or a phrase why there is none, without message, response and password. Never rejects. */
-export async function scanMessage(app: App, message: Uint8Array, of: SpamEnvelope): Promise<SpamVerdict | string> {
+export async function scanMessage(app: App, message: Uint8Array, of: SpamEnvelope, kind: 'received' | 'draft') {
   if (message.length > MAX_SCANNED_BYTES) return 'the message is too large'
-  const scanner = getScanner(app)
+  const scanner = getScanners(app)[kind]
+  const calledMs = app.clock.monotonicMs()
   const controller = new AbortController()
   const timer = app.clock.after(TIMEOUT_MS, () => controller.abort())
   const ask = async (): Promise<SpamVerdict | string> => {
@@ -88,7 +86,7 @@ export async function scanMessage(app: App, message: Uint8Array, of: SpamEnvelop
     app.metrics.spamScanned(typeof verdict === 'string' ? 'failed' : 'answered', endedMs - startedMs)
     return verdict
   }
-  const verdict = await scanner.slots.run(controller.signal, async () => {
+  const scanned = await scanner.slots.run(controller.signal, async () => {
     const first = await ask()
     if (typeof first !== 'string' || first === BACKING_OFF) return first
     // It may be restarting.
@@ -97,9 +95,11 @@ export async function scanMessage(app: App, message: Uint8Array, of: SpamEnvelop
     return second === BACKING_OFF ? first : second
   })
   timer.cancel()
+  if (scanned === undefined) app.metrics.spamScanned('unasked', app.clock.monotonicMs() - calledMs)
+  const verdict = scanned ?? 'too many messages wait for it'
   if (typeof verdict === 'string' && verdict !== BACKING_OFF)
     app.log.warn({ reason: verdict }, 'message not judged by the rspamd of TASSIS_RSPAMD_URL')
-  return verdict ?? 'too many messages wait for it'
+  return verdict
 }
 
 async function askRspamd({ config }: App, body: Uint8Array, of: SpamEnvelope, signal: AbortSignal) {
@@ -148,7 +148,7 @@ export async function judgeReceived(
   if (app.config.rspamdUrl === '' || sizeBytes > MAX_SCANNED_BYTES) return null
   const memory = app.memory.reserve(sizeBytes)
   const message = memory && attempt(() => joinPieces([...app.rawMail.chunks(rawRef)]))
-  const verdict = message && (await scanMessage(app, message, { ...session, rcptTo }))
+  const verdict = message && (await scanMessage(app, message, { ...session, rcptTo }, 'received'))
   memory?.release()
   return typeof verdict === 'object' ? verdict : null
 }

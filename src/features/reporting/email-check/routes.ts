@@ -125,8 +125,9 @@ async function judgeDraft(app: App, actor: Actor, draft: Draft, sendable: Return
 const VERDICTS = { problem: 'problems', warning: 'warnings', info: 'ok' } as const
 
 async function askRspamd(app: App, { recipients }: Draft, message: Buffer, returnPathDomain: string, found: Findings) {
-  const envelope = { mailFrom: `check@${returnPathDomain}`, helo: app.config.hostname }
-  const verdict = await scanMessage(app, message, { ...envelope, rcptTo: recipients.map(({ address }) => address) })
+  const rcptTo = recipients.map(({ address }) => address)
+  const envelope = { mailFrom: `check@${returnPathDomain}`, helo: app.config.hostname, rcptTo }
+  const verdict = await scanMessage(app, message, envelope, 'draft')
   if (typeof verdict === 'string') {
     found.add('rspamd_unavailable', { reason: verdict })
     return null

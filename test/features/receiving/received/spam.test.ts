@@ -4,6 +4,7 @@
  */
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
 import { countQueueEntries } from '#features/receiving/inbound/process/queue.ts'
+import { scanMessage } from '#features/receiving/received/spam.ts'
 import { createDomain } from '#features/setup/domains/domains.ts'
 import { formatUuid } from '#platform/ids.ts'
 import { createLog } from '#platform/log/log.ts'
@@ -11,14 +12,7 @@ import { seconds } from '#platform/units.ts'
 import { at } from '#test/support/api.ts'
 import { eventually } from '#test/support/app.ts'
 import { createEmailApi, type EmailApi } from '#test/support/email-api.ts'
-import {
-  GTUBE,
-  isRspamdAvailable,
-  type Rspamd,
-  type RspamdStub,
-  startRspamd,
-  startRspamdStub,
-} from '#test/support/rspamd.ts'
+import { GTUBE, isRspamdAvailable, type Rspamd, shareRspamdStub, startRspamd } from '#test/support/rspamd.ts'
 import { connectSmtp } from '#test/support/smtp-client.ts'
 
 /** @param logged gets the lines of the log */
@@ -98,11 +92,7 @@ const OPINION = {
 }
 
 describe('with a server in its place', () => {
-  let stub: RspamdStub
-  beforeAll(() => {
-    stub = startRspamdStub(() => Response.json(OPINION))
-  })
-  afterAll(() => stub?.[Symbol.asyncDispose]())
+  const stub = shareRspamdStub(OPINION)
 
   test('rspamd gets envelope, password and the message as received, and mailbox messages have the verdict', async () => {
     await using service = await startService(stub.url)
@@ -176,11 +166,36 @@ describe('with a server in its place', () => {
     }
   })
 
-  test('bounces that reach an address of a tenant are not judged', async () => {
+  // Proves: inbound-46
+  test('checks before sending that fail or wait leave the verdict on received mail alone, and are counted', async () => {
     await using service = await startService(stub.url)
-    stub.asked.length = 0
+    const { app, clock } = service
+    const outcomes: string[] = []
+    app.metrics.spamScanned = (outcome) => void outcomes.push(outcome)
+    const envelope = { mailFrom: 'a@x.example', helo: 'x', rcptTo: [] }
+    const check = () => scanMessage(app, Buffer.from('Subject: x\r\n\r\n'), envelope, 'draft')
+    const settled = async <T>(work: Promise<T>): Promise<T> => {
+      let isOver = false
+      void work.finally(() => (isOver = true))
+      while (!isOver) await Bun.sleep(1).then(() => clock.advance(100))
+      return work
+    }
+    stub.answer = () => new Promise(() => {})
+    const ended = await settled(Promise.all(Array.from({ length: 7 }, check)))
+    expect(new Set(ended)).toEqual(new Set(['no response in time', 'too many messages wait for it']))
+    expect(outcomes.toSorted()).toEqual([...Array(2).fill('failed'), ...Array(5).fill('unasked')])
+    stub.answer = () => new Response('', { status: 500 })
+    for (let n = 0; n < 3; n++) await settled(check())
+    stub.answer = () => Response.json(OPINION)
+    expect(await check()).toContain('it failed several times')
+    expect((await receive(service, ['\r\nHi.']))[0]?.spam?.verdict).toBe('suspect')
+  })
+
+  test('bounces that reach an address of a tenant are judged, as they may be forwarded', async () => {
+    stub.answer = () => Response.json(OPINION)
+    await using service = await startService(stub.url)
     const report = `Content-Type: multipart/report; report-type=delivery-status; boundary=b\r\n\r\n--b\r\n\r\nNo.\r\n--b\r\nContent-Type: message/delivery-status\r\n\r\nReporting-MTA: dns; mx.example\r\n\r\nFinal-Recipient: rfc822; x@y.example\r\nAction: failed\r\nStatus: 5.1.1\r\n--b--`
     const [email] = await receive(service, [report])
-    expect([email?.spam, stub.asked]).toEqual([null, []])
+    expect(email?.spam?.verdict).toBe('suspect')
   })
 })

@@ -11,14 +11,7 @@ import {
   shareEmailApi,
   UNVERIFIED,
 } from '#test/support/email-api.ts'
-import {
-  GTUBE,
-  isRspamdAvailable,
-  type Rspamd,
-  type RspamdStub,
-  startRspamd,
-  startRspamdStub,
-} from '#test/support/rspamd.ts'
+import { GTUBE, isRspamdAvailable, type Rspamd, shareRspamdStub, startRspamd } from '#test/support/rspamd.ts'
 
 type Json = Record<string, unknown>
 const verifyRecords = ({ app }: EmailApi) =>
@@ -133,11 +126,7 @@ describe('findings', () => {
 })
 
 describe('rspamd', () => {
-  let stub: RspamdStub
-  beforeAll(() => {
-    stub = startRspamdStub(() => Response.json({ score: 3, required_score: 15, action: 'no action', symbols: {} }))
-  })
-  afterAll(() => stub?.[Symbol.asyncDispose]())
+  const stub = shareRspamdStub({ score: 3, required_score: 15, action: 'no action', symbols: {} })
 
   test('gets the message as it would be sent, signed, without a token that unsubscribes', async () => {
     await using own = await createEmailApi({ settings: { TASSIS_RSPAMD_URL: stub.url } })

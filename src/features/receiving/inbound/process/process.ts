@@ -423,7 +423,6 @@ export class InboundProcessor {
     const stored = aggregate && reportRefusal === undefined ? await storeReportContent(app, aggregate) : undefined
     const report = stored && { ...stored, origin: result.authentication }
     const envelope = toEnvelope(entry)
-    const isJudged = isForTenants && result.message && !result.report
     const rcptTo = destinations.map(({ address }) => address)
     const received: ReceivedMail = {
       envelope,
@@ -431,7 +430,7 @@ export class InboundProcessor {
       problem: result.message ? undefined : (result.problem ?? 'It cannot be parsed.'),
       authentication: result.authentication,
       report: result.report,
-      spam: isJudged ? await judgeReceived(app, envelope, rcptTo) : null,
+      spam: isForTenants && result.message ? await judgeReceived(app, envelope, rcptTo) : null,
     }
     const forwards = new Map<number, PreparedForward>()
     const isRestored = this.#isRestored(entry)

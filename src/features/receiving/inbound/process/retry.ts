@@ -157,7 +157,7 @@ async function parseAndAmend(
     if (!result.message) return result.problem ?? 'It cannot be parsed.'
     const message = await storeParts(app, result.message, result.strippedText, true)
     const { authentication, report } = result
-    const spam = report ? null : await judgeReceived(app, envelope, target.rcptTo)
+    const spam = await judgeReceived(app, envelope, target.rcptTo)
     const received: ReceivedMail = { envelope, message, problem: undefined, authentication, report, spam }
     const classification = target.wantsClassification ? await classifyMessage(app, message) : undefined
     const isAmended = await app.commit.writeFromReserve((tx) => {
