@@ -685,6 +685,8 @@ CREATE INDEX `inbound_emails_from` ON `inbound_emails` (`account_id`,lower("from
 --> statement-breakpoint
 CREATE INDEX `inbound_emails_spam` ON `inbound_emails` (`account_id`,"spam" ->> '$.verdict') WHERE spam is not null;
 --> statement-breakpoint
+CREATE INDEX `inbound_emails_refused` ON `inbound_emails` (`account_id`) WHERE forward ->> '$.refused' <> '{}';
+--> statement-breakpoint
 CREATE INDEX `inbound_emails_route_status` ON `inbound_emails` (`route_id`,`status`) WHERE route_id is not null;
 --> statement-breakpoint
 CREATE INDEX `inbound_emails_route` ON `inbound_emails` (`route_id`,`event_seq`) WHERE route_id is not null;

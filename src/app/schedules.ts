@@ -19,6 +19,7 @@ import { createOwnerKind } from '#features/people/owner-notices/owner-notices.ts
 import { removeDeletedMailboxes } from '#features/receiving/agent-mailboxes/removal.ts'
 import { REPORTS_NOTICE, watchReports } from '#features/receiving/domain-reports/alerts.ts'
 import { purgeReports } from '#features/receiving/domain-reports/store.ts'
+import { FORWARD_NOTICE } from '#features/receiving/inbound/process/forward.ts'
 import { purgeOperatorMail } from '#features/receiving/postmaster/store.ts'
 import { startContentWatch } from '#features/reporting/abuse/content-watch.ts'
 import { PAUSE_NOTICE } from '#features/reporting/abuse/pause.ts'
@@ -128,7 +129,7 @@ export function startSchedules(opened: OpenedApp): { stop(): Promise<void> } {
   }
 }
 
-const OWNER_NOTICES = [PAUSE_NOTICE, DEACTIVATION_NOTICE, LOSS_NOTICE, ROTATION_NOTICE, REPORTS_NOTICE]
+const OWNER_NOTICES = [PAUSE_NOTICE, DEACTIVATION_NOTICE, FORWARD_NOTICE, LOSS_NOTICE, ROTATION_NOTICE, REPORTS_NOTICE]
 
 const LOOPS: readonly ((app: App) => DueLoop)[] = [
   (app) =>

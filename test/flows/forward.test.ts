@@ -34,6 +34,8 @@ const LEAVER = 'leaver@corp.test'
 const OURS = { TXT: ['v=spf1 ip4:127.0.0.1 -all'] }
 /** Without it, Postfix adds one, which the signature of the author forbids. */
 const DATE = 'Date: Mon, 30 Nov 2026 01:19:39 +0000\r\n'
+const REPORT = 'Content-Type: multipart/report; report-type=delivery-status; boundary=b\r\n'
+const REPORTED = `--b\r\n\r\n${GTUBE}\r\n--b\r\nContent-Type: message/delivery-status\r\n\r\nReporting-MTA: dns; x.test\r\n\r\nFinal-Recipient: rfc822; y@x.test\r\nAction: failed\r\nStatus: 5.1.1\r\n--b--\r\n`
 const HOST = { A: ['127.0.0.1'] }
 
 type Target = Record<'address' | 'status', string> & Record<'email_id' | 'reason', string | null>
@@ -234,6 +236,10 @@ suite('a route that forwards', () => {
     ['without From', 'It has no valid From', Buffer.from('Subject: x\r\n\r\nHello.\r\n')],
     ['of two authors', 'It has several From', message('a@spf-only.test', '2', `From: boss@${VERIFIED}\r\n`)],
     ['spam', 'It is spam by the verdict', message('ada@spf-only.test', 'spam', '', `${GTUBE}\r\n`)],
+    ['cut by a lone CR', 'It has a lone CR', message('a@spf-only.test', 'cr', '', 'Hello.\r\n\r.\rMAIL\r\n')],
+    ['cut by a NUL', 'It has a lone CR or a NUL', message('a@spf-only.test', 'nul', '', 'Hello.\r\n\0.\r\n')],
+    ['of two domains', 'its DMARC result is permerror', message('a@spf-only.test, b@author.test', 'two')],
+    ['spam in a report', 'It is spam', message('a@spf-only.test', 'report', REPORT, REPORTED)],
     ['from us, forged', 'It may be forged', message(`Boss <boss@${VERIFIED}>`, 'boss'), 'none'],
     ['from below us, forged', 'It may be forged', message(`<boss@a.${VERIFIED}>`, 'boss'), 'quarantine'],
   ])('keeps a message that is %s, with the reason', async (_, reason, text, ...[policy = 'reject']) => {

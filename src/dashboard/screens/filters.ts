@@ -1,7 +1,7 @@
 /** @module What the URLs of screens may have: the filters of lists, the tabs of messages. */
 import type { Filters } from '../parts/filters.ts'
 import { CONTACT_STATES } from './audience/contact-search.ts'
-import { INBOUND_STATES, ROUTE_DELIVERY_STATES, SPAM_STATES } from './inbound/format.ts'
+import { INBOUND_STATES, NOT_FORWARDED, ROUTE_DELIVERY_STATES, SPAM_STATES } from './inbound/format.ts'
 import { INTERFACES } from './logs/words.ts'
 import { KNOWN_REASONS } from './suppressions/reasons.ts'
 import { EVENT_NAMES, TEST_EVENT } from './webhooks/events.ts'
@@ -53,6 +53,7 @@ export const INBOUND_FILTERS = {
   from: { label: 'Sender', placeholder: 'bob@example.com' },
   status: { label: 'Status', words: toWords(INBOUND_STATES) },
   spam: { label: 'Spam', words: toWords(SPAM_STATES) },
+  forward: { label: 'Forwarded', words: { refused: NOT_FORWARDED.word } },
   domain_id: { label: 'Domain' },
   route_id: { label: 'Route' },
 } as const satisfies Filters

@@ -16,6 +16,8 @@ export const SPAM_STATES: Readonly<Record<string, State>> = {
   ham: { word: 'No spam', tone: 'good', title: 'Rspamd would accept it.' },
 }
 
+export const NOT_FORWARDED: State = { word: 'Not forwarded', tone: 'warning', title: 'An address did not get it.' }
+
 export const ROUTE_DELIVERY_STATES: Readonly<Record<string, State>> = {
   pending: { word: 'Waiting', tone: 'waiting', title: 'Another attempt follows.' },
   delivered: { word: 'Accepted', tone: 'good', title: 'The response was a 2xx.' },

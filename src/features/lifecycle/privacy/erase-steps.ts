@@ -337,6 +337,8 @@ export const STEPS: readonly { readonly name: string; readonly run: Step }[] = [
   { name: 'webhook deliveries', run: deliveries },
   { name: 'operations', run: createTextStep('operations') },
   { name: 'replies', run: replies },
+  { name: 'inbound_routes', run: createTextStep('inbound_routes') },
+  { name: 'inbound_emails', run: createTextStep('inbound_emails') },
   { name: 'abuse_findings', run: createTextStep('abuse_findings') },
   { name: 'request_logs', run: requestLogs },
   { name: 'suppressions', run: suppressions },

@@ -90,6 +90,7 @@ export const inboundEmails = sqliteTable(
     index('inbound_emails_domain').on(t.accountId, t.domainUuid, t.status),
     index('inbound_emails_from').on(t.accountId, sql`lower(${t.fromAddress})`),
     index('inbound_emails_spam').on(t.accountId, sql`${t.spam} ->> '$.verdict'`).where(sql`spam is not null`),
+    index('inbound_emails_refused').on(t.accountId).where(sql`forward ->> '$.refused' <> '{}'`),
     index('inbound_emails_route_status').on(t.routeId, t.status).where(sql`route_id is not null`),
     index('inbound_emails_route').on(t.routeId, t.eventSeq).where(sql`route_id is not null`),
     // Counts and sizes unrouted mail of a domain without reading rows.
@@ -101,5 +102,6 @@ describeTable(inboundEmails, {
   content: ['headers_ref', 'text_ref', 'html_ref'],
   attachments: 'attachments',
   rawMail: ['raw_ref'],
+  personTexts: ['forward'],
   group: 'inbound',
 })

@@ -33,4 +33,4 @@ export const inboundRoutes = sqliteTable(
     index('inbound_routes_domain').on(t.domainId, t.matchType, t.pattern),
   ],
 )
-describeTable(inboundRoutes, { account: 'account_id' })
+describeTable(inboundRoutes, { account: 'account_id', personTexts: ['forward_to'] })

@@ -58,7 +58,7 @@ export function requireSendable(app: App, actor: Actor, draft: Draft, { isAccept
     sandbox: isSimulated(app.config, draft) || isUnverified,
     streamId: stream.id,
     streamExpiresIn: stream.expiresIn,
-    priority: toPriority(stream.priority, isMass || !draft.transactional),
+    priority: toPriority(stream.priority, isMass || !draft.transactional || draft.extra.whole !== undefined),
     hasPool: stream.pool !== null,
     tracked: selectTracked(app.config, account, draft),
   }
@@ -75,7 +75,7 @@ export function requireRegisteredDomain(db: Database, accountId: number, field: 
   )
 }
 
-/** By default, mail that is sent in masses does not delay the other mail of its account. */
+/** By default, mail that is sent in masses, or that strangers cause (forwarded mail), does not delay the other mail of its account. */
 const toPriority = (code: number, isMass: boolean): StreamPriority => {
   const priority = toPriorityName(code)
   return priority === 'normal' && isMass ? 'low' : priority

@@ -76,7 +76,7 @@ const sql = prepareStatements((db) => ({
   ),
 }))
 
-const ERASED = { lastError: 'The recipient was erased.', data: { reason: 'erased' }, isErasure: true } as const
+const ERASED = { lastError: 'It was erased.', data: { reason: 'erased' }, isErasure: true } as const
 
 /** Rows of `recipients` examined per tick; this takes some 4 ms. */
 const ROW_ID_WINDOW = 5000

@@ -72,6 +72,7 @@ describe('an inbound email', () => {
       spf_result: 'temperror',
       authentication: UNKNOWN_AUTHENTICATION,
       spam: null,
+      forward_refused: false,
       error_message: null,
       webhook_delivered_at: null,
       created_at: time,

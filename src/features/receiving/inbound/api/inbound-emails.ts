@@ -17,12 +17,12 @@ import {
   selectOfPerson,
 } from '#features/receiving/received/person.ts'
 import type { SpamVerdict } from '#features/receiving/received/spam.ts'
-import { eraseEmailContent } from '#features/sending/queue/erase.ts'
+import { cancelRecipients, eraseEmailContent } from '#features/sending/queue/erase.ts'
 import { codesOf } from '#platform/db/codes.ts'
 import type { Tx } from '#platform/db/commit.ts'
 import { prepareStatements } from '#platform/db/open.ts'
 import { belowId, type RowWindow } from '#platform/db/row-window.ts'
-import { invalid } from '#platform/errors.ts'
+import { conflict, invalid } from '#platform/errors.ts'
 import { notFoundById } from '#platform/http/schemas.ts'
 import { parseUuid, type UuidBytes } from '#platform/ids.ts'
 import type { AuthenticationResult } from '#protocols/authentication/result.ts'
@@ -63,6 +63,9 @@ export interface ForwardState {
   readonly refused: Readonly<Record<string, string>>
 }
 
+export const readForward = ({ forward }: Pick<StoredInbound, 'forward'>) =>
+  JSON.parse(forward ?? '{"refused":{}}') as ForwardState
+
 /** Counts an account's current inbound emails. */
 export const INBOUND_METRIC = 'inbound'
 
@@ -90,10 +93,13 @@ const selectNewest = (where: string): string => {
 }
 // `account_id` is missing because the lookup of the route's row id has checked it.
 const SELECT_OF_ROUTE = selectNewest('INDEXED BY inbound_emails_route_status WHERE route_id = ?4')
+/** Some address of the route was refused; as in the index. */
+const IS_REFUSED = "forward ->> '$.refused' <> '{}'"
 const matchingAll = (ids: string): string => `SELECT id FROM inbound_emails WHERE id IN (${ids})
-   AND status = coalesce(?2, status) AND domain_uuid = coalesce(?3, domain_uuid) AND (?4 IS NULL OR route_id = ?4) AND (?6 IS NULL OR spam ->> '$.verdict' = ?6)`
+   AND status = coalesce(?2, status) AND domain_uuid = coalesce(?3, domain_uuid) AND (?4 IS NULL OR route_id = ?4) AND (?6 IS NULL OR spam ->> '$.verdict' = ?6)
+   AND (?7 IS NULL OR ${IS_REFUSED})`
 
-/** By what the newest are found. All have the parameters account, status, domain, row of the route, sender, and verdict. */
+/** By what the newest are found. All have the parameters account, status, domain, row of the route, sender, verdict, and whether refused. */
 const FILTERED = {
   status: selectNewest('INDEXED BY inbound_emails_status WHERE account_id = ?1'),
   domain: selectNewest('INDEXED BY inbound_emails_domain WHERE account_id = ?1 AND domain_uuid = ?3'),
@@ -102,6 +108,8 @@ const FILTERED = {
   routeAndDomain: matchingAll(SELECT_OF_ROUTE),
   verdict: matchingAll(`SELECT id FROM inbound_emails INDEXED BY inbound_emails_spam
    WHERE account_id = ?1 AND spam IS NOT NULL AND spam ->> '$.verdict' = ?6 ORDER BY id DESC LIMIT ${MAX_FILTERED_EMAILS}`),
+  refused: matchingAll(`SELECT id FROM inbound_emails INDEXED BY inbound_emails_refused
+   WHERE account_id = ?1 AND ${IS_REFUSED} ORDER BY id DESC LIMIT ${MAX_FILTERED_EMAILS}`),
   sender: matchingAll(`SELECT id FROM inbound_emails INDEXED BY inbound_emails_from
    WHERE account_id = ?1 AND lower(from_address) = lower(?5) ORDER BY id DESC LIMIT ${MAX_FILTERED_EMAILS}`),
 }
@@ -114,15 +122,15 @@ const prepareFiltered = <T>(prepare: (ids: string) => T) =>
   >
 
 const filteredCount = prepareStatements((db) =>
-  // Uses ?6, so that all have the same parameters.
+  // Uses ?7, so that all have the same parameters.
   prepareFiltered((ids) =>
-    db.prepare<{ n: number }, SqlValue[]>(`SELECT COUNT(*) AS n FROM (${ids}) WHERE ?6 IS NULL OR ?6 <> ''`),
+    db.prepare<{ n: number }, SqlValue[]>(`SELECT COUNT(*) AS n FROM (${ids}) WHERE ?7 IS NULL OR ?7 <> ''`),
   ),
 )
 const filteredPage = prepareStatements((db) =>
   prepareFiltered((ids) =>
     db.prepare<Row, SqlValue[]>(
-      `${SELECT_LISTED} WHERE i.id IN (SELECT id FROM (${ids}) ORDER BY id DESC LIMIT ?7 OFFSET ?8) ORDER BY i.id DESC`,
+      `${SELECT_LISTED} WHERE i.id IN (SELECT id FROM (${ids}) ORDER BY id DESC LIMIT ?8 OFFSET ?9) ORDER BY i.id DESC`,
     ),
   ),
 )
@@ -193,18 +201,14 @@ export interface InboundFilter {
   readonly domain_id?: string | undefined
   readonly from?: string | undefined
   readonly spam?: SpamVerdict['verdict'] | undefined
-}
-
-interface InboundList {
-  readonly emails: InboundEmail[]
-  readonly total: number
+  readonly forward?: 'refused' | undefined
 }
 
 /**
  * A page of an account's inbound emails, newest first. With a filter, pages and total end at the newest
  * MAX_FILTERED_EMAILS. Throws 422 for a malformed id; an unknown id matches nothing.
  */
-export function listInbound(db: Database, accountId: number, filter: InboundFilter, page: RowWindow): InboundList {
+export function listInbound(db: Database, accountId: number, filter: InboundFilter, page: RowWindow) {
   if (Object.values(filter).some((value) => value !== undefined)) return listFiltered(db, accountId, filter, page)
   const { limit, offset } = page
   const total = readCounter(db, accountId, INBOUND_METRIC, NO_HOUR)
@@ -222,18 +226,18 @@ export const listInboundAbove = (db: Database, accountId: number, id: number, li
 function listFiltered(
   db: Database,
   accountId: number,
-  { status, route_id, domain_id, from, spam }: InboundFilter,
+  { status, route_id, domain_id, from, spam, forward }: InboundFilter,
   { limit, offset }: RowWindow,
-): InboundList {
+) {
   const domain = parseFilterId('domain_id', domain_id, '/v1/domains')
   const route = parseFilterId('route_id', route_id, '/v1/inbound-routes')
   const routeRow = route && sql(db).routeId.get(route, accountId)
   if (route && !routeRow) return { emails: [], total: 0 }
   const sender = parseSender(from)
   const byPlace = route ? (domain ? 'routeAndDomain' : 'route') : domain ? 'domain' : 'status'
-  const name = sender ? 'sender' : spam ? 'verdict' : byPlace
+  const name = sender ? 'sender' : spam ? 'verdict' : (forward ?? byPlace)
   const code = status === undefined ? null : inboundStatusCode(status)
-  const values = [accountId, code, domain ?? null, routeRow?.id ?? null, sender ?? null, spam ?? null]
+  const values = [accountId, code, domain ?? null, routeRow?.id ?? null, sender ?? null, spam ?? null, forward ?? null]
   const total = filteredCount(db)[name].get(...values)?.n ?? 0
   const rows = offset >= total ? [] : filteredPage(db)[name].all(...values, limit, offset)
   return { emails: rows.map(toInboundEmail), total }
@@ -256,23 +260,28 @@ function parseSender(text: string | undefined): string | undefined {
 export const countInbound = (tx: Tx, accountId: number, delta: 1 | -1): void =>
   count(tx, accountId, INBOUND_METRIC, NO_HOUR, delta)
 
-/** Deletes an inbound email; pending webhook deliveries of it are cancelled. Throws 404. */
+/** Deletes an inbound email; what of it waits to be sent is cancelled. Throws 404, and 409 while it is forwarded. */
 export function deleteInbound(app: App, actor: Actor, id: string): Promise<void> {
   return app.commit.writeFromReserve((tx) => {
     const email = getInbound(tx.db, actor.accountId, id)
-    removeInbound(app, tx, email)
+    if (removeInbound(app, tx, email) !== undefined)
+      throw conflict('forward_in_flight', 'It is being sent to an address of its route now; try again in a minute.')
     auditChange(app, tx, actor, 'inbound_email.deleted', email.uuid)
   })
 }
 
 /**
- * Deletes an inbound email with its references to content, and what of it was forwarded. Returns the row of the email
- * that forwards it while that is being sent.
+ * Deletes an inbound email with its references to content, and what of it is forwarded. Returns the row of the email
+ * that forwards it while that is in a session.
  */
-export function removeInbound(app: Pick<App, 'contentDropped'>, tx: Tx, email: InboundEmail): number | undefined {
-  const { headersRef, textRef, htmlRef, attachments, rawRef, forward } = email
-  const { email: forwarded = '' } = JSON.parse(forward ?? '{}') as Partial<ForwardState>
-  const sent = sql(tx.db).sent.get(parseUuid(forwarded) ?? new Uint8Array())
+export function removeInbound(
+  app: Pick<App, 'contentDropped' | 'eventTime'>,
+  tx: Tx,
+  email: InboundEmail,
+): number | undefined {
+  const { headersRef, textRef, htmlRef, attachments, rawRef } = email
+  const sent = sql(tx.db).sent.get(parseUuid(readForward(email).email ?? '') ?? new Uint8Array())
+  if (sent) cancelRecipients(app, tx, sent.id, () => true)
   const open = sent && !eraseEmailContent(app, tx, sent.id) ? sent.id : undefined
   sql(tx.db).delete.run(email.id)
   countInbound(tx, email.accountId, -1)
@@ -299,7 +308,7 @@ export const findInboundOfPerson = (db: Database, search: PersonSearch): FoundMe
 
 /** @param onOpen gets the row of each email that still forwards one */
 export function eraseInbound(
-  app: Pick<App, 'contentDropped'>,
+  app: Pick<App, 'contentDropped' | 'eventTime'>,
   tx: Tx,
   ids: readonly number[],
   onOpen = (_emailId: number): void => {},

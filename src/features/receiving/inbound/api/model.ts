@@ -25,12 +25,12 @@ import type { Millis } from '#platform/time/clock.ts'
 import { KiB } from '#platform/units.ts'
 import { isForgedResult } from '#protocols/authentication/results-header.ts'
 import {
-  type ForwardState,
   findInbound,
   INBOUND_STATUSES,
   type InboundEmail,
   inboundStatusCode,
   inboundStatusName,
+  readForward,
 } from './inbound-emails.ts'
 
 export const InboundAttachment = Type.Object({
@@ -60,6 +60,7 @@ export const InboundQuery = Type.Object({
     }),
   ),
   spam: Type.Optional(S.StringEnum(SPAM_VERDICTS, { description: 'Only mail with this verdict of rspamd.' })),
+  forward: Type.Optional(S.StringEnum(['refused'], { description: 'Only mail with `forward_refused`.' })),
 })
 
 export const InboundRecord = Type.Object({
@@ -93,6 +94,11 @@ export const InboundRecord = Type.Object({
     }),
   ),
   spam: S.extra(SpamVerdictOrNull),
+  forward_refused: S.extra(
+    Type.Boolean({
+      description: 'Whether it is not sent on to some address of its route; `forwarded` has the reason.',
+    }),
+  ),
   error_message: S.TextOrNull('Why it could not be parsed, or why the webhook of its route failed.'),
   webhook_delivered_at: S.TimeOrNull('When the webhook of its route accepted it.'),
   created_at: S.Timestamp({ description: 'When it was processed, shortly after it was received.' }),
@@ -129,6 +135,8 @@ export const toInboundAttachmentWire = (
   ...toAttachmentWire(attachment),
 })
 
+const isForwardRefused = (email: InboundEmail): boolean => Object.keys(readForward(email).refused).length > 0
+
 export const toInboundWire = (email: InboundEmail, account_id: string) =>
   toWire(InboundRecord, email, {
     account_id,
@@ -138,12 +146,13 @@ export const toInboundWire = (email: InboundEmail, account_id: string) =>
     from_address: email.fromAddress ?? '',
     attachments: email.attachments.map(toInboundAttachmentWire),
     raw_size: email.sizeBytes,
+    forward_refused: isForwardRefused(email),
   })
 
 /** What became of an email at the addresses that its route forwards to, as it is now. */
-export function toForwardedWire(db: Database, { accountId, forward }: InboundEmail): Static<typeof Forwarded>[] {
-  const { email: email_id = null, refused } = JSON.parse(forward ?? '{"refused":{}}') as ForwardState
-  const sent = sql(db).targets.all(parseUuid(email_id ?? '') ?? new Uint8Array(), accountId)
+export function toForwardedWire(db: Database, email: InboundEmail): Static<typeof Forwarded>[] {
+  const { email: email_id = null, refused } = readForward(email)
+  const sent = sql(db).targets.all(parseUuid(email_id ?? '') ?? new Uint8Array(), email.accountId)
   return [
     ...sent.map(({ status, ...target }) => ({ ...target, email_id, status: statusName(status) })),
     ...Object.entries(refused).map(([address, reason]) => ({ address, email_id: null, status: 'refused', reason })),
@@ -191,6 +200,7 @@ export const INBOUND_PAYLOAD_FIELDS = {
   message_id,
   authentication,
   spam: InboundDetail.properties.spam,
+  forward_refused: InboundDetail.properties.forward_refused,
   source_ip,
   mail_from,
   rcpt_to,
@@ -220,6 +230,7 @@ export function buildInboundPayload(
     message_id: email.messageId,
     authentication: email.authentication,
     spam: email.spam,
+    forward_refused: isForwardRefused(email),
     source_ip: email.sourceIp,
     mail_from: email.mailFrom,
     rcpt_to: email.rcptTo,

@@ -31,8 +31,8 @@ export const inboundRoutes = (app: App) => {
       '/',
       ({ actor, query }) => {
         const page = parsePage(query)
-        const { status, route_id, domain_id, from, spam } = query
-        const filter = { status, route_id, domain_id, from, spam }
+        const { status, route_id, domain_id, from, spam, forward } = query
+        const filter = { status, route_id, domain_id, from, spam, forward }
         // Filtered lists have a maximum length.
         const isFiltered = Object.values(filter).some((value) => value !== undefined)
         const { emails, total } = listInbound(app.db, actor.accountId, filter, page)
@@ -79,7 +79,7 @@ export const inboundRoutes = (app: App) => {
       detail: describeRoute(
         'Delete an inbound email',
         requires('inbound:write'),
-        'Pending webhook deliveries of it are cancelled.',
+        'What of it waits for webhooks or for addresses of its route is cancelled. A 409 `forward_in_flight` while a server gets it.',
       ),
     })
     .get(
