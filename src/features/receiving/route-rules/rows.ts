@@ -131,7 +131,8 @@ export const updateRoute = (tx: Tx, id: number, fields: RouteFields, now: Millis
 
 /**
  * Whether mail may be forwarded to an address: one at a verified domain of the account, or of a user of its team, who
- * proved it by the link of an invitation. Otherwise an account could flood an address that never agreed.
+ * proved it by the link of an invitation, or was named by the operator or the parent account. Otherwise an account could
+ * flood an address that never agreed.
  */
 export const isForwardTarget = (db: Database, accountId: number, { address, domain }: Mailbox): boolean =>
   findSendingDomain(db, accountId, domain)?.isVerified === true ||

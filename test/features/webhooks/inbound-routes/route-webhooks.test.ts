@@ -81,6 +81,7 @@ describe('mail of a route', () => {
       to: `support+7@${INBOUND}`,
       subject: 'Help',
       spam: null,
+      forward_refused: false,
       text_body: 'It burns.',
       html_body: null,
       attachments: [],
