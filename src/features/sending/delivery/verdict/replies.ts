@@ -27,9 +27,6 @@ function findDecidingReply(reply: SmtpReply): SmtpReply {
   return quoted === undefined ? reply : { ...reply, code: Number(quoted) }
 }
 
-/** Subject and detail of the enhanced code, such as `1.1`. */
-const findStatusDetail = (reply: SmtpReply, words: string): string | undefined => findStatus(reply, words)?.slice(2)
-
 /** The rule of a 4xx or 5xx reply. @param provider in providers.toml; undefined when there is none, and in reports */
 export function findRule(given: SmtpReply, phase: rules.Phase, provider?: string): rules.ReplyRule {
   const reply = findDecidingReply(given)
@@ -86,7 +83,8 @@ export function isPermanentlyInvalid(given: SmtpReply, phase: 'mail' | 'rcpt' | 
   const category = classifyReply(reply, phase)
   if (category !== 'invalid_recipient' && category !== 'inactive_mailbox') return false
   const words = rules.normaliseReply(reply.text)
-  const detail = findStatusDetail(reply, words)
+  // Subject and detail of the enhanced code, such as `1.1`.
+  const detail = findStatus(reply, words)?.slice(2)
   if (detail === COMMAND_CODE) return false
   if (rules.isMicrosoftDirectoryReply(words)) return true
   // Servers reject the sender's address at RCPT too, in the same words.

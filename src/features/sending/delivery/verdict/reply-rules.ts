@@ -168,25 +168,12 @@ function toRule(entry: RuleEntry): WordRule {
   }
 }
 
-const buildRules = (group: Group): readonly WordRule[] => RULE_TABLE[group].map(toRule)
-
-export const EXACT_RULES = buildRules('exact')
-const LIVING_RULES = buildRules('living')
-const LOCKED_RULES = buildRules('locked')
-const DISABLED_RULES = buildRules('disabled')
-const UNKNOWN_RULES = buildRules('unknown')
-const UNAVAILABLE_RULES = buildRules('unavailable')
-const FALLBACK_RULES = buildRules('fallback')
+const RULES = Object.fromEntries(
+  [...GROUPS, 'fallback' as const].map((group) => [group, RULE_TABLE[group].map(toRule)]),
+) as unknown as Readonly<Record<Group, readonly WordRule[]>>
+export const EXACT_RULES = RULES.exact
 /** All rules with words, except the exact ones, in order of precedence. */
-export const WORD_RULES: readonly WordRule[] = [
-  ...LIVING_RULES,
-  ...(['provider', 'sender', 'message', 'policy'] as const).flatMap(buildRules),
-  ...LOCKED_RULES,
-  ...DISABLED_RULES,
-  ...UNKNOWN_RULES,
-  ...UNAVAILABLE_RULES,
-  ...buildRules('vague'),
-]
+export const WORD_RULES = GROUPS.filter((group) => group !== 'exact').flatMap((group) => RULES[group])
 
 /**
  * What an enhanced status code means, by subject and detail, such as `1.1`; `isDecisive`: even when the words suggest
@@ -212,14 +199,14 @@ function getRule(rules: readonly WordRule[], id: string): WordRule {
   return rule
 }
 
-export const isGreylisting = getRule(LIVING_RULES, 'greylisting').matchesWords
+export const isGreylisting = getRule(RULES.living, 'greylisting').matchesWords
 const CISCO_DIRECTORY = getRule(EXACT_RULES, 'cisco-directory')
-export const isUnknownDomain = getRule(UNKNOWN_RULES, 'unknown-domain').matchesWords
-export const SENDER_REJECTED = getRule(FALLBACK_RULES, 'sender-rejected')
-export const MAILBOX_BUSY = getRule(FALLBACK_RULES, 'mailbox-busy')
-export const UNRECOGNISED = getRule(FALLBACK_RULES, 'unrecognised')
+export const isUnknownDomain = getRule(RULES.unknown, 'unknown-domain').matchesWords
+export const SENDER_REJECTED = getRule(RULES.fallback, 'sender-rejected')
+export const MAILBOX_BUSY = getRule(RULES.fallback, 'mailbox-busy')
+export const UNRECOGNISED = getRule(RULES.fallback, 'unrecognised')
 /** Without words, by code. */
-export const CODE_FALLBACKS = FALLBACK_RULES.filter((rule) => ![SENDER_REJECTED, MAILBOX_BUSY].includes(rule))
+export const CODE_FALLBACKS = RULES.fallback.filter((rule) => ![SENDER_REJECTED, MAILBOX_BUSY].includes(rule))
 
 /** The id of a rule in a reply of a provider: words of one provider in a reply of another are not named for the former. */
 export const nameRule = ({ id, provider: owner }: ReplyRule, provider: string | undefined): string =>
@@ -227,7 +214,7 @@ export const nameRule = ({ id, provider: owner }: ReplyRule, provider: string | 
     ? id
     : id.slice((id.startsWith(`${owner}-`) ? owner.length : id.indexOf('-')) + 1)
 
-const ALL_RULES = [...EXACT_RULES, ...WORD_RULES, ...FALLBACK_RULES, ...RULES_BY_CODE.values()]
+const ALL_RULES = [...EXACT_RULES, ...WORD_RULES, ...RULES.fallback, ...RULES_BY_CODE.values()]
 /** By its id, and by the one that `nameRule` returns for other providers. */
 const RULES_BY_ID: ReadonlyMap<string, ReplyRule> = new Map([
   ...ALL_RULES.map((rule) => [nameRule(rule, ''), rule] as const),
@@ -342,18 +329,18 @@ const matchesAny = (rules: readonly WordRule[], words: string): boolean =>
 
 /** The rule of a reply about a live address, such as a full mailbox or greylisting, with any code. */
 export const findLivingCause = (words: string): ReplyRule | undefined =>
-  LIVING_RULES.find(({ matchesWords }) => matchesWords(words))
+  RULES.living.find(({ matchesWords }) => matchesWords(words))
 
 export const isUnknownMailbox = (words: string): boolean =>
-  matchesAny(UNKNOWN_RULES, words) || matchesAny(UNAVAILABLE_RULES, words) || CISCO_DIRECTORY.matchesWords(words)
+  matchesAny(RULES.unknown, words) || matchesAny(RULES.unavailable, words) || CISCO_DIRECTORY.matchesWords(words)
 
 /** Whether the words can only mean an unknown mailbox. */
-export const isClearlyUnknown = (words: string): boolean => matchesAny(UNKNOWN_RULES, words)
+export const isClearlyUnknown = (words: string): boolean => matchesAny(RULES.unknown, words)
 
-export const isDisabledMailbox = (words: string): boolean => matchesAny(DISABLED_RULES, words)
+export const isDisabledMailbox = (words: string): boolean => matchesAny(RULES.disabled, words)
 
 /** Whether the mailbox is locked, archived or moved: it accepts no mail now, but may later. */
-export const isLockedMailbox = (words: string): boolean => matchesAny(LOCKED_RULES, words)
+export const isLockedMailbox = (words: string): boolean => matchesAny(RULES.locked, words)
 
 /** Whether the server may find the mailbox later, or does not mean a mailbox at all. */
 export const isInconclusive = (words: string): boolean => isUnchecked(words) || TEMPORARY_CODE.test(words)
