@@ -279,16 +279,7 @@ export const computeSiteBackoffMs = (failures: number): number =>
  * Delay after attempt 1, 2, …; the last delay repeats. RFC 5321 §4.5.4.1 recommends at least 30 minutes in general, but
  * also variable strategies with shorter delays at first.
  */
-const RETRY_DELAYS_MS = [
-  minutes(1),
-  minutes(5),
-  minutes(15),
-  minutes(30),
-  hours(1),
-  hours(2),
-  hours(4),
-  hours(8),
-] as const
+const RETRY_DELAYS_MS = [...[1, 5, 15, 30].map(minutes), ...[1, 2, 4, 8].map(hours)]
 const LAST_RETRY_DELAY_MS = hours(8)
 const JITTER_FRACTION = 0.1
 
