@@ -27,6 +27,7 @@ import { createTestAccount, createTestApp, eventually } from '#test/support/app.
 import { addContacts, createContacts, newList } from '#test/support/broadcasts.ts'
 import { expectBalanced } from '#test/support/consistency.ts'
 import { createEmailApi } from '#test/support/email-api.ts'
+import { laneStates } from '#test/support/lanes.ts'
 import { startMailFlow } from '#test/support/mail-flow.ts'
 import { ManualClock } from '#test/support/manual-clock.ts'
 import { startScriptedSmtp } from '#test/support/scripted-smtp.ts'
@@ -233,7 +234,7 @@ test('held mail and mail that comes later wait until they are released, other ma
     expect(sink.messages.map(({ rcptTo }) => rcptTo)).toEqual([['bob@other.test']])
     // The attempt for bob may still be ending.
     const states = await eventually(() => {
-      const found = flow.service.delivery?.scheduler.states() ?? []
+      const found = laneStates(flow.service)
       return found.length === 1 && found[0]?.reason.startsWith('held') && found
     })
     expect(states).toMatchObject([
@@ -432,8 +433,7 @@ describe('a retry', () => {
     const before = connections
     // Comes during the backoff, so it waits without an attempt.
     await flow.send({ to: 'bob@one.test' })
-    const { scheduler } = flow.service.delivery ?? {}
-    await eventually(() => scheduler?.states()[0]?.reason.includes('is in backoff'))
+    await eventually(() => laneStates(flow.service)[0]?.reason.includes('is in backoff'))
     expect(connections).toBe(before)
     const options = { reason: '', after: undefined }
     await changeMail(app, OPERATOR, 'retry', { domain: 'one.test' }, options)

@@ -6,6 +6,7 @@ import { minutes, seconds } from '#platform/units.ts'
 import { eventually } from '#test/support/app.ts'
 import { expectBalanced } from '#test/support/consistency.ts'
 import { findFreePort } from '#test/support/free-port.ts'
+import { laneStates } from '#test/support/lanes.ts'
 import { type MailFlow, startMailFlow } from '#test/support/mail-flow.ts'
 import { ManualClock } from '#test/support/manual-clock.ts'
 import { startProviderFlow } from '#test/support/provider-flow.ts'
@@ -68,8 +69,7 @@ describe.skipIf(!areProxiesAvailable())('with microsocks and Dante', () => {
     const { flow, clock } = big
     for (let n = 0; n < 10; n++) await flow.send({ to: `r${n}@one.test` })
     await eventually(
-      () =>
-        flow.service.delivery?.scheduler.inFlight === 0 && flow.service.delivery.scheduler.states()[0]?.waiting === 6,
+      () => flow.service.delivery?.scheduler.inFlight === 0 && laneStates(flow.service)[0]?.waiting === 6,
     )
     expect(namesByAddress(server)).toEqual({ '127.0.0.71': 'EHLO one.mail.test', '127.0.0.72': 'EHLO two.mail.test' })
     const sentFrom = (address: string) =>
@@ -143,7 +143,7 @@ describe.skipIf(!areProxiesAvailable())('with microsocks and Dante', () => {
       return flow.events(sent).some(({ type, data }) => type === 'deferred' && data['reason'] === reason)
     })
     await eventually(() => {
-      const found = flow.service.delivery?.scheduler.states()[0]?.reason
+      const found = laneStates(flow.service)[0]?.reason
       return found?.startsWith('the proxy of 127.0.0.71 is in backoff until ') && found.endsWith(cause)
     })
     expect(recipientsOf(flow)).toMatchObject([{ status: 'queued', attempts: 0 }])

@@ -5,6 +5,7 @@ import { hours, seconds } from '#platform/units.ts'
 import { eventually } from '#test/support/app.ts'
 import { expectBalanced } from '#test/support/consistency.ts'
 import type { Zone } from '#test/support/dns-server.ts'
+import { laneStates } from '#test/support/lanes.ts'
 import { type MailFlow, startMailFlow } from '#test/support/mail-flow.ts'
 import { ManualClock } from '#test/support/manual-clock.ts'
 import { siteLimits } from '#test/support/providers-file.ts'
@@ -185,7 +186,7 @@ test('in a storm of rejections and lost sessions every recipient ends as the rec
     )
     .get()
   expect(finalEvents).toEqual({ n: name, recipients: name })
-  expect(flow.service.delivery?.scheduler.states()).toEqual([])
+  expect(laneStates(flow.service)).toEqual([])
   expect(clock.now() - START).toBeGreaterThan(hours(48))
   expectBalanced(flow.service)
 }, 240_000)

@@ -2,6 +2,7 @@
  * @module The model of the model test: which emails were accepted, what the receivers keep, and what must hold after
  * each command and at the end. Never changes what the service stores.
  */
+
 import { Database } from 'bun:sqlite'
 import { join } from 'node:path'
 import { hideDeletedAccounts } from '#app/cli/check.ts'
@@ -13,6 +14,7 @@ import { checkBalances, readBalances } from '#features/sending/queue/consistency
 import { type Status, statusName } from '#features/sending/queue/status.ts'
 import { parseUuid } from '#platform/ids.ts'
 import { days, hours, minutes } from '#platform/units.ts'
+import { laneStates } from '#test/support/lanes.ts'
 import { BEHAVIOURS, type Behaviour, DOMAINS } from './commands.ts'
 import type { Answer } from './pool.ts'
 import { ModelService, SENDER_DOMAIN, SHORT_STREAM } from './service.ts'
@@ -164,7 +166,7 @@ export class ModelWorld {
     for (const address of this.addresses)
       if (!byAddress.has(address)) found.push(`${address} was accepted and is not stored`)
     if (stored.length !== byAddress.size) found.push('an address is stored twice')
-    const reasons = new Map(scheduler.states().map(({ lane, reason }) => [lane, reason]))
+    const reasons = new Map(laneStates({ app, delivery: { scheduler } }).map(({ lane, reason }) => [lane, reason]))
     for (const recipient of stored) {
       const { address, status, lane, nextAt, scheduledAt } = recipient
       const times = this.#receivedBy(address)

@@ -1,18 +1,18 @@
 /** @module Lets time pass for a service that delivers, for tests with a clock of their own. */
 import { ABOUT_TO_BE_DELIVERED_REASON } from '#features/sending/delivery/schedule/waits.ts'
 import { eventually, type TestApp } from './app.ts'
+import { laneStates } from './lanes.ts'
 import type { ManualClock } from './manual-clock.ts'
 
 /**
  * Whether all mail waits for time to pass. Not while a message is in delivery, its outcome is being stored, or a lane
  * looks up its route or claims.
  */
-function isWaitingForTime({ delivery }: Pick<TestApp, 'delivery'>): boolean {
-  const scheduler = delivery?.scheduler
-  if (!scheduler || scheduler.inFlight > 0) return false
-  return scheduler
-    .states()
-    .every(({ reason }) => reason !== ABOUT_TO_BE_DELIVERED_REASON && !reason.includes(' in delivery'))
+function isWaitingForTime(service: Pick<TestApp, 'app' | 'delivery'>): boolean {
+  if (service.delivery?.scheduler.inFlight !== 0) return false
+  return laneStates(service).every(
+    ({ reason }) => reason !== ABOUT_TO_BE_DELIVERED_REASON && !reason.includes(' in delivery'),
+  )
 }
 
 /**
@@ -21,7 +21,7 @@ function isWaitingForTime({ delivery }: Pick<TestApp, 'delivery'>): boolean {
  */
 export async function advanceUntil(
   clock: ManualClock,
-  service: Pick<TestApp, 'delivery'>,
+  service: Pick<TestApp, 'app' | 'delivery'>,
   condition: () => boolean,
   stepMs: number,
 ): Promise<void> {

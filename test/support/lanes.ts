@@ -1,6 +1,8 @@
-/** @module Claims due mail to a destination, for all accounts, in tests that are not about delivery. */
+/** @module The lanes with open mail, and claims of due mail to a destination, for all accounts. */
+import type { App } from '#features/core/app/app.ts'
+import type { DeliveryScheduler } from '#features/sending/delivery/schedule/scheduler.ts'
 import { domainOfLane, isBulkLane } from '#features/sending/queue/lanes.ts'
-import { claimDue } from '#features/sending/queue/queue.ts'
+import { claimDue, countOpen, QUEUE_START } from '#features/sending/queue/queue.ts'
 import type { Tx } from '#platform/db/commit.ts'
 
 /** Claims due mail of a lane, or of the ordinary lanes of a domain or `sandbox`. */
@@ -10,4 +12,21 @@ export function claimDueTo(tx: Tx, to: string, due: Parameters<typeof claimDue>[
     .all()
     .filter(({ lane }) => lane === to || (!isBulkLane(lane) && domainOfLane(lane) === to))
     .flatMap(({ lane }) => claimDue(tx, lane, due))
+}
+
+interface Delivering {
+  readonly app: Pick<App, 'db'>
+  readonly delivery: { readonly scheduler: Pick<DeliveryScheduler, 'describeWait'> } | undefined
+}
+
+/** Every lane with open mail, and why its due mail waits; none while nothing delivers. */
+export function laneStates({ app, delivery }: Delivering) {
+  const { lanes } = countOpen(app.db, QUEUE_START, Number.MAX_SAFE_INTEGER)
+  return !delivery
+    ? []
+    : lanes.map(({ lane, firstAt, waiting }) => ({
+        lane,
+        waiting,
+        reason: delivery.scheduler.describeWait(lane, firstAt),
+      }))
 }

@@ -12,6 +12,7 @@ import { emailRowWire } from '#features/sending/emails/wire.ts'
 import { parseUuid } from '#platform/ids.ts'
 import { hours, minutes, seconds } from '#platform/units.ts'
 import { eventually } from '#test/support/app.ts'
+import { laneStates } from '#test/support/lanes.ts'
 import { type MailFlow, startMailFlow } from '#test/support/mail-flow.ts'
 import { ManualClock } from '#test/support/manual-clock.ts'
 import { reactAt, startMisbehaving } from '#test/support/misbehaving.ts'
@@ -162,11 +163,11 @@ test('a suspended host: mail that was tried and mail that never was show the end
   await flow.settled(tried)
   const resumesAt = START + hours(1)
   const untried = await flow.send({ to: 'bob@receiver.test' })
-  await eventually(() => flow.service.delivery?.scheduler.states()[0]?.reason.includes('is suspended until'))
+  await eventually(() => laneStates(flow.service)[0]?.reason.includes('is suspended until'))
   expect([shownTimes(flow, tried.id), shownTimes(flow, untried.id)]).toEqual([resumesAt, resumesAt])
   const deferred = flow.events(tried).find(({ type }) => type === 'deferred')
   expect(deferred?.data.next_retry_at).toBe(resumesAt)
-  const lane = flow.service.delivery?.scheduler.states()[0]?.lane ?? ''
+  const lane = laneStates(flow.service)[0]?.lane ?? ''
   const rows = listLaneRecipients(flow.app.db, lane, 10, undefined)
   expect(rows.map(({ next_at: at }) => timeOf(at))).toEqual([resumesAt, resumesAt])
 })
@@ -178,7 +179,7 @@ test('a host that backs off: mail shows when the host is tried again', async () 
   const first = await flow.send({ to: 'ada@receiver.test' })
   await flow.settled(first)
   const second = await flow.send({ to: 'bob@receiver.test' })
-  await eventually(() => flow.service.delivery?.scheduler.states()[0]?.reason.includes('is in backoff until'))
+  await eventually(() => laneStates(flow.service)[0]?.reason.includes('is in backoff until'))
   // The first backoff is 30 seconds; the retry of the first email is later.
   expect(shownTimes(flow, second.id)).toBe(START + minutes(0.5))
   expect(shownTimes(flow, first.id)).toBeGreaterThanOrEqual(START + minutes(1))

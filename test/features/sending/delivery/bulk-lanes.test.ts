@@ -14,6 +14,7 @@ import { hours } from '#platform/units.ts'
 import { eventually } from '#test/support/app.ts'
 import { expectBalanced } from '#test/support/consistency.ts'
 import { ownHosts, sharedHost } from '#test/support/dns-server.ts'
+import { laneStates } from '#test/support/lanes.ts'
 import { type MailFlow, type MailFlowOptions, startMailFlow } from '#test/support/mail-flow.ts'
 import { ManualClock } from '#test/support/manual-clock.ts'
 import { createPair, instantOf } from '#test/support/pairs.ts'
@@ -416,7 +417,7 @@ describe('transactional mail', () => {
     await eventually(() => receiver.held.has('first'))
     await flow.send({ to: 'second@x.test' })
     // A status of `processing` comes before the Worker has the message.
-    const lanes = () => flow.service.delivery?.scheduler.states() ?? []
+    const lanes = () => laneStates(flow.service)
     await eventually(() =>
       lanes()
         .find(({ lane }) => lane === '1:x.test')
@@ -448,8 +449,7 @@ describe('transactional mail', () => {
     await flow.send({ to: 'first@x.test' })
     await eventually(() => bulk.inDelivery().includes('first'))
     await Promise.all([flow.send({ to: 'more@x.test' }), flow.send({ to: 'more@z.test' })])
-    const reasons = () =>
-      Object.fromEntries(flow.service.delivery?.scheduler.states().map(({ lane, reason }) => [lane, reason]) ?? [])
+    const reasons = () => Object.fromEntries(laneStates(flow.service).map(({ lane, reason }) => [lane, reason]))
     const expected = {
       '1:x.test': '1 in delivery, the others wait for a connection',
       '1:z.test': 'waits for a connection to mx.shared.test',

@@ -7,6 +7,7 @@ import { MiB, minutes, seconds } from '#platform/units.ts'
 import { eventually } from '#test/support/app.ts'
 import { expectBalanced } from '#test/support/consistency.ts'
 import { ownHosts } from '#test/support/dns-server.ts'
+import { laneStates } from '#test/support/lanes.ts'
 import { type MailFlow, type MailFlowOptions, startMailFlow } from '#test/support/mail-flow.ts'
 import { ManualClock } from '#test/support/manual-clock.ts'
 import { siteLimits } from '#test/support/providers-file.ts'
@@ -81,8 +82,8 @@ const countInFlight = (flow: MailFlow, domain: string): number =>
   recipientsOf(flow, domain).filter(({ status }) => status === 'processing').length
 
 /** Counts the lanes that wait for a free slot. */
-const countSlotWaits = ({ service }: MailFlow): number | undefined =>
-  service.delivery?.scheduler.states().filter(({ reason }) => reason.startsWith('waits for a free slot')).length
+const countSlotWaits = ({ service }: MailFlow): number =>
+  laneStates(service).filter(({ reason }) => reason.startsWith('waits for a free slot')).length
 
 describe('while an account sends to silent servers', () => {
   // Proves: delivery-22
@@ -142,12 +143,9 @@ test('100 messages of an account to a domain do not delay one of another account
   await eventually(() => countInFlight(flow, 'shared') === 2 && begun.length === 1)
   const sent = await flow.send({ to: 'one@shared.test' })
   await eventually(() =>
-    flow.service.delivery?.scheduler
-      .states()
-      .some(
-        ({ lane, reason }) =>
-          lane.startsWith(`${flow.actor.accountId}:`) && reason.startsWith('waits for a connection'),
-      ),
+    laneStates(flow.service).some(
+      ({ lane, reason }) => lane.startsWith(`${flow.actor.accountId}:`) && reason.startsWith('waits for a connection'),
+    ),
   )
   speak()
   expect((await flow.settled(sent)).recipients).toMatchObject([{ status: 'sent', attempts: 1 }])

@@ -5,6 +5,7 @@ import { hours, minutes, seconds } from '#platform/units.ts'
 import { eventually } from '#test/support/app.ts'
 import { expectBalanced } from '#test/support/consistency.ts'
 import { ownHosts, sharedHost } from '#test/support/dns-server.ts'
+import { laneStates } from '#test/support/lanes.ts'
 import { startMailFlow } from '#test/support/mail-flow.ts'
 import { ManualClock } from '#test/support/manual-clock.ts'
 import { siteLimits } from '#test/support/providers-file.ts'
@@ -126,7 +127,7 @@ describe('slots of the queue', () => {
     await Promise.all(['a@one.test', 'b@one.test', 'c@one.test'].map((to) => flow.send({ to })))
     await server.until(() => server.sessions.length > 0)
     await Promise.all(['d@two.test', 'e@three.test'].map((to) => flow.send({ to })))
-    await eventually(() => flow.service.delivery?.scheduler.states().length === 3)
+    await eventually(() => laneStates(flow.service).length === 3)
     held.open()
     await eventually(() => {
       clock.advance(seconds(10))

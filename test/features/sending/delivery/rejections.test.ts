@@ -4,6 +4,7 @@ import { seconds } from '#platform/units.ts'
 import { makeReply } from '#protocols/smtp/replies.ts'
 import { eventually } from '#test/support/app.ts'
 import { expectBalanced } from '#test/support/consistency.ts'
+import { laneStates } from '#test/support/lanes.ts'
 import { startMailFlow } from '#test/support/mail-flow.ts'
 import { ManualClock } from '#test/support/manual-clock.ts'
 import { type SmtpScript, startScriptedSmtp } from '#test/support/scripted-smtp.ts'
@@ -32,9 +33,7 @@ describe('a pause of a receiver', () => {
     await using flow = await startMailFlow({ clock, zone: createZone(1), smtpPort: server.port })
     await Promise.all(Array.from({ length: 100 }, (_, i) => flow.send({ to: `r${i}@${DOMAIN}` })))
     const rests = () =>
-      /is suspended until|is in backoff until|messages a minute/.test(
-        flow.service.delivery?.scheduler.states()[0]?.reason ?? '',
-      )
+      /is suspended until|is in backoff until|messages a minute/.test(laneStates(flow.service)[0]?.reason ?? '')
     await eventually(rests)
     for (let second = 0; second < 12; second++) {
       // On a busy machine the clock would pass faster than the replies arrive, and more attempts would begin before them.
@@ -76,7 +75,7 @@ describe('a pause of a receiver', () => {
     })
     await using flow = await startMailFlow({ clock, zone: createZone(1), smtpPort: server.port })
     const sent = await Promise.all(Array.from({ length: 20 }, (_, i) => flow.send({ to: `r${i}@${DOMAIN}` })))
-    await eventually(() => flow.service.delivery?.scheduler.states()[0]?.reason.includes('is suspended until'))
+    await eventually(() => laneStates(flow.service)[0]?.reason.includes('is suspended until'))
     isBusy = false
     await drain(flow, clock)
     for (const one of sent) expect((await flow.settled(one)).recipients).toMatchObject([{ status: 'sent' }])

@@ -11,6 +11,7 @@ import { eventually } from '#test/support/app.ts'
 import { addContacts, createContacts, newList, readBroadcastEmails } from '#test/support/broadcasts.ts'
 import { expectBalanced } from '#test/support/consistency.ts'
 import { createEmailApi, type EmailApi } from '#test/support/email-api.ts'
+import { laneStates } from '#test/support/lanes.ts'
 import { siteLimits } from '#test/support/providers-file.ts'
 import { startScriptedSmtp } from '#test/support/scripted-smtp.ts'
 import { recipientsOf } from './flows.ts'
@@ -161,9 +162,7 @@ test('a broadcast that renders slowly leaves another account its share of the sa
   // The limit of bulk mail for ten connections; eight of these are rendered at a time.
   await eventually(() => countInFlight(service) === 16 && held.length === 8)
   await flow.broadcast(60, await service.newKey([], other))
-  await eventually(() =>
-    service.delivery?.scheduler.states().some(({ lane }) => lane.startsWith(`bulk:${other.accountId}:`)),
-  )
+  await eventually(() => laneStates(service).some(({ lane }) => lane.startsWith(`bulk:${other.accountId}:`)))
   held.shift()?.()
   await eventually(() => countSent(service, other.accountId) === 60)
   await eventually(() => countSent(service, slowAccount) === FIRST + 1)

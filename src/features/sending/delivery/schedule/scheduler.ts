@@ -10,14 +10,7 @@ import { join } from 'node:path'
 import { getTenantId } from '#features/core/accounts/work-budget.ts'
 import type { App } from '#features/core/app/app.ts'
 import { accountOfLane, isBulkLane } from '#features/sending/queue/lanes.ts'
-import {
-  countOpen,
-  joinLanes,
-  type OpenLane,
-  QUEUE_START,
-  type QueuePosition,
-  setRetryTimes,
-} from '#features/sending/queue/queue.ts'
+import { setRetryTimes } from '#features/sending/queue/queue.ts'
 import { describeHold, findHold } from '#features/sending/queue/queue-rules.ts'
 import { trimTrailingSlashes } from '#features/sending/tracking/tokens.ts'
 import { TransportSecurity } from '#features/sending/transport-security/transport-security.ts'
@@ -232,22 +225,6 @@ export class DeliveryScheduler {
 
   get inFlight(): number {
     return this.#sites.inFlight
-  }
-
-  /** Every lane with open mail, and why its due mail waits. Reads all at once, so only for a short queue. */
-  states() {
-    const open: OpenLane[] = []
-    for (let place: QueuePosition | undefined = QUEUE_START; place; ) {
-      const counted = countOpen(this.#app.db, place)
-      joinLanes(open, counted.lanes)
-      place = counted.place
-    }
-    return open.map(({ lane, firstAt, waiting }) => ({
-      lane,
-      waiting,
-      firstDue: firstAt,
-      reason: this.describeWait(lane, firstAt),
-    }))
   }
 
   /** Why the mail of a lane waits. @param firstDue when its earliest recipient is due */

@@ -5,6 +5,7 @@ import { eventually } from '#test/support/app.ts'
 import { createCertificateAuthority } from '#test/support/certificates.ts'
 import { expectBalanced } from '#test/support/consistency.ts'
 import { createFolder } from '#test/support/folder.ts'
+import { laneStates } from '#test/support/lanes.ts'
 import type { MailFlow, MailFlowOptions } from '#test/support/mail-flow.ts'
 import { ManualClock } from '#test/support/manual-clock.ts'
 import { restartProviderFlow, startProviderFlow } from '#test/support/provider-flow.ts'
@@ -24,7 +25,7 @@ const countMessages = ({ sessions }: ScriptedSmtp): number =>
   sessions.flatMap(({ commands }) => commands).filter((line) => /^RCPT /i.test(line)).length
 const sendMany = (flow: MailFlow, count: number) =>
   Promise.all(Array.from({ length: count }, (_, n) => flow.send({ to: `r${n}@one.test` })))
-const reasonOf = (flow: Running): string => flow.service.delivery?.scheduler.states()[0]?.reason ?? ''
+const reasonOf = (flow: Running): string => laneStates(flow.service)[0]?.reason ?? ''
 const isIdle = (flow: Running): boolean => flow.service.delivery?.scheduler.inFlight === 0
 const warmUpOf = (flow: Running) =>
   listProviders(flow.app, flow.service.delivery?.scheduler)

@@ -7,6 +7,7 @@ import { listOutboundIps, parseOutboundSource } from '#platform/settings/outboun
 import { minutes } from '#platform/units.ts'
 import { eventually } from '#test/support/app.ts'
 import { expectBalanced } from '#test/support/consistency.ts'
+import { laneStates } from '#test/support/lanes.ts'
 import { startMailFlow } from '#test/support/mail-flow.ts'
 import { ManualClock } from '#test/support/manual-clock.ts'
 import { startScriptedSmtp } from '#test/support/scripted-smtp.ts'
@@ -229,7 +230,7 @@ test('the pool of a stream wins over that of its account, and its mail waits for
   await flow.send({ to: 'waits@receiver.test', stream: 'news' })
   // Accepted later, for the same domain and priority, but not behind the suspended address.
   expect(await sendIn('receipts')).toEqual(['sent', '127.0.0.3'])
-  const states = () => flow.service.delivery?.scheduler.states() ?? []
+  const states = () => laneStates(flow.service)
   await eventually(() => states()[0]?.reason.includes('127.0.0.4 is suspended'))
   expect(states()).toMatchObject([{ waiting: 2 }])
   // Mail that waits takes the address of its stream's next pool; without one, that of its account.

@@ -3,6 +3,7 @@ import { days, hours, minutes, seconds } from '#platform/units.ts'
 import { eventually } from '#test/support/app.ts'
 import { expectBalanced } from '#test/support/consistency.ts'
 import { createFolder } from '#test/support/folder.ts'
+import { laneStates } from '#test/support/lanes.ts'
 import type { MailFlow } from '#test/support/mail-flow.ts'
 import { ManualClock } from '#test/support/manual-clock.ts'
 import { type ProviderFlow, restartProviderFlow, startProviderFlow } from '#test/support/provider-flow.ts'
@@ -47,7 +48,7 @@ const count = (flow: MailFlow, query: string): number =>
   flow.app.db.query<{ n: number }, []>(`SELECT count(*) AS n FROM ${query}`).get()?.n ?? 0
 const countDeferred = (flow: MailFlow): number =>
   count(flow, "events WHERE type = (SELECT type FROM events WHERE data LIKE '%next_retry_at%' LIMIT 1)")
-const reasonOf = (flow: Pick<MailFlow, 'service'>): string => flow.service.delivery?.scheduler.states()[0]?.reason ?? ''
+const reasonOf = (flow: Pick<MailFlow, 'service'>): string => laneStates(flow.service)[0]?.reason ?? ''
 
 test('a provider that says it limits our rate gets few messages, then one probe at a time, and all once it allows', async () => {
   let isBusy = true

@@ -15,6 +15,7 @@ import { expectBalanced } from '#test/support/consistency.ts'
 import { startDnsServer } from '#test/support/dns-server.ts'
 import { createEmailApi } from '#test/support/email-api.ts'
 import { createFolder } from '#test/support/folder.ts'
+import { laneStates } from '#test/support/lanes.ts'
 import { startMailFlow } from '#test/support/mail-flow.ts'
 import { ManualClock } from '#test/support/manual-clock.ts'
 import { type ScriptedSmtp, startScriptedSmtp } from '#test/support/scripted-smtp.ts'
@@ -190,7 +191,7 @@ test('a broadcast gets four fifths of the budget of a day and is continued the n
   })
   const operation = String(at(answer.body, 'data', 'operation_id'))
   await eventually(async () => countByStatus(await getOperation(service, operation))['sent'] === 40)
-  const isWaiting = () => service.delivery?.scheduler.states()[0]?.reason.includes('big has had its 50 messages')
+  const isWaiting = () => laneStates(service)[0]?.reason.includes('big has had its 50 messages')
   await eventually(isWaiting)
   expect(countMessages(receiver)).toBe(40)
   // More than the fifth that is left: only broadcasts are held back.
@@ -202,7 +203,7 @@ test('a broadcast gets four fifths of the budget of a day and is continued the n
   // 56 of the 70 messages of the second day.
   clock.advance(hours(1))
   await eventually(() => countMessages(receiver) === 111)
-  await eventually(() => service.delivery?.scheduler.states()[0]?.reason.includes('big has had its 70 messages'))
+  await eventually(() => laneStates(service)[0]?.reason.includes('big has had its 70 messages'))
   // Messages in flight count in the budget, so that it is used up before the last ones are sent.
   await eventually(async () => countByStatus(await getOperation(service, operation))['sent'] === 96)
   clock.advance(days(1))
