@@ -8,7 +8,7 @@ import {
   releaseRecipient,
 } from '#features/sending/queue/attempt-transitions.ts'
 import { domainOfLane, SIMULATOR_LANE } from '#features/sending/queue/lanes.ts'
-import { simulateReader } from '#features/sending/simulator/simulate-reader.ts'
+import { simulateReader } from '#features/sending/simulator/mailboxes.ts'
 import { HARD_BOUNCE } from '#features/setup/suppression-store/check.ts'
 import { suppressAfterOutcome } from '#features/setup/suppression-store/suppress.ts'
 import type { Tx } from '#platform/db/commit.ts'
