@@ -33,10 +33,11 @@ export type RouteResult =
   | { readonly kind: 'route'; readonly route: Route }
   /** A policy of the domain is being fetched; `ready` resolves when the route should be looked up again. */
   | { readonly kind: 'pending'; readonly ready: Promise<void> }
-  /** Permanent: every recipient of the lane bounces. `text` is shown as the reply and starts with the status codes. */
-  | { readonly kind: 'undeliverable'; readonly category: BounceCategory; readonly text: string }
-  /** The mail is tried again later. */
-  | { readonly kind: 'temporary'; readonly category: BounceCategory; readonly text: string }
+  /**
+   * `undeliverable`: permanent, every recipient of the lane bounces; `text` is shown as the reply and starts with the
+   * status codes. `temporary`: the mail is tried again later.
+   */
+  | { readonly kind: 'undeliverable' | 'temporary'; readonly category: BounceCategory; readonly text: string }
 
 /** Addresses of the servers of this process that receive mail; known once they listen. */
 export interface LocalServers {
@@ -171,17 +172,11 @@ async function resolveDirectRoute(
   }
 }
 
-const undeliverable = (text: string, category: BounceCategory = 'dns_failure'): RouteResult => ({
-  kind: 'undeliverable',
-  category,
-  text,
-})
-
-const temporary = (text: string, category: BounceCategory = 'dns_failure'): RouteResult => ({
-  kind: 'temporary',
-  category,
-  text,
-})
+const noRoute =
+  (kind: 'undeliverable' | 'temporary') =>
+  (text: string, category: BounceCategory = 'dns_failure'): RouteResult => ({ kind, category, text })
+const undeliverable = noRoute('undeliverable')
+const temporary = noRoute('temporary')
 
 async function resolveHostsRoute(
   app: App,
