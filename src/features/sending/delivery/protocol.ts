@@ -8,7 +8,7 @@
 
 import type { DraftAttachment, TrackingChoice } from '#features/sending/queue/email.ts'
 import type { LaneClass } from '#features/sending/queue/lanes.ts'
-import type { TlsDemand } from '#features/sending/transport-security/tls-policy.ts'
+import type { TlsDemand } from '#features/sending/transport-security/transport-security.ts'
 import type { TransactionResult } from '#protocols/smtp/client.ts'
 import type { SmtpFailure } from '#protocols/smtp/failures.ts'
 import type { SmtpReply } from '#protocols/smtp/replies.ts'

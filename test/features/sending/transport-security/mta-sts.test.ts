@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'bun:test'
 import type { App } from '#features/core/app/app.ts'
-import { type StsFinding, StsPolicies } from '#features/sending/transport-security/tls-policy.ts'
+import { type StsFinding, StsPolicies } from '#features/sending/transport-security/transport-security.ts'
 import { hours, minutes, seconds } from '#platform/units.ts'
 import { eventually } from '#test/support/app.ts'
 import { expectBalanced } from '#test/support/consistency.ts'

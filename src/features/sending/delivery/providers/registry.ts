@@ -5,7 +5,7 @@
 
 import { readFileSync } from 'node:fs'
 import { type Static, Type } from '@sinclair/typebox'
-import { nameSite } from '#features/sending/transport-security/tls-policy.ts'
+import { nameSite } from '#features/sending/transport-security/transport-security.ts'
 import { attempt } from '#platform/attempt.ts'
 import { StrictObject, StringEnum } from '#platform/http/schemas.ts'
 import { createCheck } from '#platform/http/validation.ts'

@@ -7,8 +7,11 @@ import { isIP, isIPv4, isIPv6 } from 'node:net'
 import type { App } from '#features/core/app/app.ts'
 import { accountOfLane, domainOfLane, SANDBOX_LANE, SIMULATOR_LANE } from '#features/sending/queue/lanes.ts'
 import { findRedirect } from '#features/sending/queue/queue-rules.ts'
-import { chooseTlsPolicy, nameSite } from '#features/sending/transport-security/tls-policy.ts'
-import type { DemandSource } from '#features/sending/transport-security/transport-security.ts'
+import {
+  chooseTlsPolicy,
+  type DemandSource,
+  nameSite,
+} from '#features/sending/transport-security/transport-security.ts'
 import { storeNewest } from '#platform/bounded-map.ts'
 import { shuffle } from '#platform/ids.ts'
 import { backoffDelayMs } from '#platform/queue/backoff.ts'
