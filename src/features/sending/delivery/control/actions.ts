@@ -8,7 +8,7 @@ import type { Actor, App } from '#features/core/app/app.ts'
 import { auditChange } from '#features/core/audit-logs/audit.ts'
 import { listDeadLettersOfEmail } from '#features/sending/dead-letters/dead-letters.ts'
 import type { EmailAction, RecipientExplanation } from '#features/sending/emails/model.ts'
-import { getEmail, type StoredEmail, type StoredRecipient } from '#features/sending/emails/read.ts'
+import { getEmail, type StoredEmail } from '#features/sending/emails/read.ts'
 import { findOrigin, isRepeatable } from '#features/sending/emails/resend.ts'
 import { toRecipientState } from '#features/sending/emails/wire.ts'
 import { listAttempts } from '#features/sending/queue/attempt-transitions.ts'
@@ -111,21 +111,13 @@ export function listActions(
 }
 
 /** The recipients that wait for the time of another attempt, and are not held. */
-function findRetryable(db: Database, email: StoredEmail, now: Millis): (StoredRecipient & Waiting)[] {
+function findRetryable(db: Database, email: StoredEmail, now: Millis) {
   if (findEmailHold(db, email.id)) return []
-  return email.recipients.filter(
-    (recipient): recipient is StoredRecipient & Waiting =>
-      toRecipientState(recipient) === 'deferred' &&
-      recipient.lane !== null &&
-      recipient.nextAt !== null &&
-      recipient.nextAt > now &&
-      !findHold(db, recipient.lane),
-  )
-}
-
-interface Waiting {
-  readonly lane: string
-  readonly nextAt: Millis
+  return email.recipients.flatMap((recipient) => {
+    const { id, address, lane, nextAt } = recipient
+    if (toRecipientState(recipient) !== 'deferred' || lane === null || nextAt === null) return []
+    return nextAt > now && !findHold(db, lane) ? [{ id, address, lane, nextAt }] : []
+  })
 }
 
 const MIN_RETRY_INTERVAL_MS = seconds(10)
