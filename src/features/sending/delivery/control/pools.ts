@@ -8,11 +8,10 @@ import { type AuditActor, auditChange } from '#features/core/audit-logs/audit.ts
 import { toServiceActor } from '#features/core/audit-logs/view-log.ts'
 import { addRule, findPool, removeRules } from '#features/sending/queue/queue-rules.ts'
 import { findStreamId, listStreamPools, setStreamPool } from '#features/setup/streams/streams.ts'
-import type { Tx } from '#platform/db/commit.ts'
 import { invalid, notFound } from '#platform/errors.ts'
 import { dataBody } from '#platform/http/envelope.ts'
 import * as S from '#platform/http/schemas.ts'
-import { parseOutboundSource } from '#platform/settings/outbound-source.ts'
+import { listSources } from '../providers/outbound-sources.ts'
 import { wakeSelected } from './queue-control.ts'
 
 export const POOL_FIELDS = {
@@ -68,7 +67,7 @@ export async function setPool(
   accountId: number,
   { stream, pool }: { readonly stream?: string | undefined; readonly pool: string | null },
 ): Promise<void> {
-  const pools = app.config.outboundIps.flatMap((item) => parseOutboundSource(item)?.pool ?? [])
+  const pools = listSources(app.config).flatMap((source) => source.pool ?? [])
   if (pool !== null && !pools.includes(pool))
     throw invalid(
       'pool',
@@ -81,16 +80,14 @@ export async function setPool(
       if (streamId === undefined)
         throw notFound('stream_not_found', `The account ${name} has no stream "${stream}"; use the slug of the stream.`)
       setStreamPool(tx, streamId, pool)
-    } else setAccountPool(app, tx, actor, accountId, pool)
+    } else if (pool === null) removeRules(tx, { accountId }, 'pool')
+    else {
+      const createdAt = app.clock.now()
+      addRule(tx, { kind: 'pool', selector: { accountId }, target: pool, reason: '', createdBy: actor.id, createdAt })
+    }
     const metadata = { pool, ...(stream !== undefined && { stream }) }
     auditChange(app, tx, actor, 'operator.account_pool_set', uuid, metadata, 'account')
   })
   // Mail that waits for a suspended address may now leave from another one.
   await wakeSelected(app, { accountId })
-}
-
-function setAccountPool(app: App, tx: Tx, { id }: AuditActor, accountId: number, target: string | null): void {
-  const selector = { accountId }
-  if (target === null) removeRules(tx, selector, 'pool')
-  else addRule(tx, { kind: 'pool', selector, target, reason: '', createdBy: id, createdAt: app.clock.now() })
 }
