@@ -14,7 +14,7 @@ import type { Millis } from '#platform/time/clock.ts'
 import { hours, minutes, seconds } from '#platform/units.ts'
 import { TokenBucket, Traffic, type TrafficOutcome, type WarmUp } from './limits.ts'
 import type { Provider } from './registry.ts'
-import { CLAIMED_PER_CONNECTION, SlotPool, type SlotRules } from './slot-pool.ts'
+import { CLAIMED_PER_CONNECTION, SITE_RULES, SlotPool } from './slot-pool.ts'
 
 export interface Suspension {
   /** The rule of the reply that began or prolonged it. */
@@ -43,9 +43,6 @@ export interface Instant {
   readonly now: Millis
   readonly monotonicMs: number
 }
-
-/** As at a site: the slots that an account holds are free again soon. */
-const PAIR_RULES: SlotRules = { contestedFraction: 1, bulkFraction: 0.8, leavesFree: false }
 
 const MIN_FACTOR = 1 / 64
 /** The rate after a suspension: the whole queue at once would be refused again. */
@@ -107,7 +104,7 @@ export class Pair {
     this.provider = provider
     this.sourceIp = sourceIp
     this.key = keyOfPair(provider.name, sourceIp)
-    this.slots = new SlotPool(PAIR_RULES, ownerOf)
+    this.slots = new SlotPool(SITE_RULES, ownerOf)
     this.#raise(this.#state, at)
   }
 

@@ -21,6 +21,9 @@ export interface SlotRules {
   readonly leavesFree: boolean
 }
 
+/** At a site, and over a pair, no slots are left free: they are equally fast for all accounts, so slots are freed soon. */
+export const SITE_RULES: SlotRules = { contestedFraction: 1, bulkFraction: 0.8, leavesFree: false }
+
 export class SlotPool {
   /** Lanes with due mail that found no free slot. */
   readonly waiting: WaitQueue

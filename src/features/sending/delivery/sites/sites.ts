@@ -16,7 +16,7 @@ import type { Clock, Millis } from '#platform/time/clock.ts'
 import { hours, minutes, seconds } from '#platform/units.ts'
 import type { Route } from '../protocol.ts'
 import type { Instant, Pair } from '../providers/pair.ts'
-import { CLAIMED_PER_CONNECTION, SlotPool, type SlotRules, type WaitQueue } from '../providers/slot-pool.ts'
+import { CLAIMED_PER_CONNECTION, SITE_RULES, SlotPool, type SlotRules, type WaitQueue } from '../providers/slot-pool.ts'
 import { computeSiteBackoffMs, MAX_SITE_BACKOFF_MS } from '../verdict/outcome.ts'
 
 export type BackoffRule = 'site-backoff' | 'proxy-failed'
@@ -87,8 +87,6 @@ const SCARCE_FRACTION = 0.25
 
 const GLOBAL_RULES: SlotRules = { contestedFraction: 0.25, bulkFraction: 0.5, leavesFree: true }
 const ADDRESS_RULES: SlotRules = { contestedFraction: 1, bulkFraction: 0.8, leavesFree: true }
-/** At a site no slots are left free: it is equally fast for all accounts, so they are freed again soon. */
-const SITE_RULES: SlotRules = { contestedFraction: 1, bulkFraction: 0.8, leavesFree: false }
 
 export class Sites {
   readonly #options: SitesOptions
