@@ -101,7 +101,7 @@ export interface AttemptFacts {
   readonly sendingIp?: string | undefined
   readonly data?: EventData | undefined
   /** Present for an attempt, which is stored unless it ends as `sent`. */
-  readonly attempt?: { readonly number: number; readonly dialogue: string | undefined }
+  readonly attempt?: Pick<StoredAttempt, 'number' | 'dialogue'>
 }
 
 /**
@@ -269,15 +269,10 @@ const ALL_ATTEMPTS = `SELECT recipient_id AS recipientId, number, type, at, data
 function storeAttempt(
   tx: Tx,
   { emailId, recipientId, now }: TransitionAt,
-  {
-    number,
-    type,
-    data,
-    dialogue,
-  }: NonNullable<AttemptFacts['attempt']> & { readonly type: EventType; readonly data: EventData },
+  { number, type, data, dialogue }: Pick<StoredAttempt, 'number' | 'type' | 'data' | 'dialogue'>,
 ): void {
   const { insert, dropDialogues, deleteOld } = sql(tx.db)
-  insert.run(emailId, recipientId, number, toEventCode(type), now, JSON.stringify(data), dialogue ?? null)
+  insert.run(emailId, recipientId, number, toEventCode(type), now, JSON.stringify(data), dialogue)
   // Not decided by the number of the attempt, which begins again when a dead letter is retried.
   dropDialogues.run(emailId, recipientId)
   deleteOld.run(emailId, recipientId)

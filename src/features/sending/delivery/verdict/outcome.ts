@@ -136,7 +136,7 @@ export function toVerdict(result: AttemptResult, provider?: string): Verdict {
 const createAttemptFacts =
   ({ attempt: number, trace, isRelayed }: AttemptState, session: AttemptSession | undefined) =>
   (reply: string | undefined, extra: AttemptFacts['data'] = {}): AttemptFacts => ({
-    attempt: { number, dialogue: trace?.dialogue },
+    attempt: { number, dialogue: trace?.dialogue ?? null },
     smtpResponse: reply?.slice(0, MAX_REPLY_LENGTH),
     sendingIp: session?.localAddress,
     data: {
