@@ -90,9 +90,7 @@ export function toIndexRow(email: IndexedEmail): string[] {
   const sender = splitMailbox(email.sender)
   const recipients = email.recipients.map(splitMailbox)
   return [
-    join(
-      recipients.length === 1 ? recipients.flatMap(toAddressWords) : [...new Set(recipients.flatMap(toAddressWords))],
-    ),
+    join([...new Set(recipients.flatMap(toAddressWords))]),
     join(toAddressWords(sender)),
     join([...recipients.flatMap(toNameWords), ...toWords(sender.name)]),
     join(toWords(email.subject)),
