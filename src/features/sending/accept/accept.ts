@@ -36,7 +36,7 @@ const sql = prepareStatements((db) => ({
   findKey: db.prepare<{ emailId: number; bodyHash: Uint8Array }, [number, Uint8Array]>(
     'SELECT email_id AS emailId, body_hash AS bodyHash FROM idempotency_keys WHERE account_id = ? AND key_hash = ?',
   ),
-  email: db.prepare<StoredResponse, [number]>(
+  email: db.prepare<Omit<RespondedEmail, 'status' | 'sandbox' | 'to'> & { status: number; sandbox: number }, [number]>(
     `SELECT uuid, from_address AS "from", status, sandbox, scheduled_at AS scheduledAt, created_at AS createdAt,
      extra ->> '$.message_id' AS messageId FROM emails WHERE id = ?`,
   ),
@@ -291,17 +291,12 @@ export function insertDraft(
   })
 }
 
-type ResponseColumns = Readonly<Pick<typeof emails.$inferSelect, 'uuid' | 'from' | 'createdAt' | 'scheduledAt'>> & {
+interface RespondedEmail
+  extends Readonly<Pick<typeof emails.$inferSelect, 'uuid' | 'from' | 'sandbox' | 'createdAt' | 'scheduledAt'>> {
   /** Set by the client; null: derived. */
   readonly messageId: string | null
-}
-
-type StoredResponse = ResponseColumns & { readonly status: number; readonly sandbox: number }
-
-interface RespondedEmail extends ResponseColumns {
   readonly status: Status
   readonly to: readonly { readonly address: string }[]
-  readonly sandbox: boolean
 }
 
 const toSendResponse = (email: RespondedEmail): SendResponse => ({

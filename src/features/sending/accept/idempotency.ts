@@ -157,10 +157,6 @@ export const openStoredResponse = (keys: KeyRing, accountId: number, stored: str
     ? keys.unsealText(Uint8Array.fromBase64(stored.slice(SEALED_PREFIX.length)), toSealContext(accountId))
     : stored
 
-/** Seals what `openStoredResponse` opened, if it was sealed. */
-const sealStoredResponse = (keys: KeyRing, accountId: number, stored: string, text: string): string =>
-  stored.startsWith(SEALED_PREFIX) ? seal(keys, accountId, text) : text
-
 const seal = (keys: KeyRing, accountId: number, text: string): string =>
   `${SEALED_PREFIX}${keys.seal(text, toSealContext(accountId)).toBase64()}`
 
@@ -298,7 +294,7 @@ export function eraseInStoredResponses(
     const text = openStoredResponse(keys, accountId, response)
     const erased = options.erased(text)
     if (erased === text) continue
-    sql(tx.db).setResponse.run(sealStoredResponse(keys, accountId, response, erased), id)
+    sql(tx.db).setResponse.run(response.startsWith(SEALED_PREFIX) ? seal(keys, accountId, erased) : erased, id)
     changed++
   }
   return { rows: changed, next: rows.length < ERASE_BATCH_SIZE ? undefined : rows.at(-1)?.id }
