@@ -117,11 +117,6 @@ export class InFlightAttempts {
     return attempt?.settling ? undefined : attempt
   }
 
-  /** The attempts of a lane whose outcome is not stored yet. */
-  ofLane(lane: string): InFlightAttempt[] {
-    return this.all().filter((attempt) => attempt.lane === lane)
-  }
-
   /** All attempts whose outcome is not stored yet. */
   all(): InFlightAttempt[] {
     return [...this.#attempts.values()]

@@ -229,10 +229,10 @@ export class DeliveryScheduler {
 
   /** Why the mail of a lane waits. @param firstDue when its earliest recipient is due */
   describeWait(lane: string, firstDue: Millis): string {
-    const attempts = this.#attempts.ofLane(lane)
-    if (attempts[0])
-      return waits.describeInDelivery(attempts.length, this.#sites.isWaitingAt(attempts[0].destination.siteName, lane))
-    return this.describeDelay(lane, firstDue)
+    const [first, ...others] = this.#attempts.all().filter((attempt) => attempt.lane === lane)
+    if (!first) return this.describeDelay(lane, firstDue)
+    const isWaiting = this.#sites.listWaits(lane).some(({ site }) => site?.[0] === first.destination.siteName)
+    return waits.describeInDelivery(1 + others.length, isWaiting)
   }
 
   /** Why mail of a lane that is not in delivery waits. @param due when it is due */
@@ -242,12 +242,13 @@ export class DeliveryScheduler {
     const hold = findHold(this.#app.db, lane, provider ?? lastPair?.provider.name)
     if (hold) return describeHold(hold)
     if (due > this.#app.clock.now()) return this.#describeSuspension(lastPair, due) ?? waits.NOT_DUE_REASON
-    const pair = this.#sites.findWaitingPair(lane)
+    const found = this.#sites.listWaits(lane)
+    const { pair } = found.find((wait) => wait.pair) ?? {}
     if (pair) return `${waits.describePair(pair, this.pairs.instant(), isBulk)}${isBulk ? waits.AFTER_OTHERS : ''}`
-    const [name, site] = this.#sites.findWaitingSite(lane) ?? []
+    const [name, site] = found.find((wait) => wait.site)?.site ?? []
     if (name !== undefined && site)
       return waits.describeSite(name, site, { isBackingOff: this.#sites.backoffLeftMs(site) > 0, isBulk })
-    return this.#sites.isWaitingForSlot(lane) ? waits.describeSlotWait(isBulk) : waits.ABOUT_TO_BE_DELIVERED_REASON
+    return found.length > 0 ? waits.describeSlotWait(isBulk) : waits.ABOUT_TO_BE_DELIVERED_REASON
   }
 
   /** Until when nothing is sent to a site and over a pair, nor over any other of its provider; 0 when that is no time. */

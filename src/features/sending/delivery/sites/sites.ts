@@ -266,31 +266,10 @@ export class Sites {
     this.#queuesOf.delete(lane)
   }
 
-  isWaitingAt(name: string, lane: string): boolean {
-    return this.#sites.get(name)?.slots.waiting.has(lane) ?? false
-  }
-
-  /** Whether a lane waits in any queue: for a slot of a site, of an address, or of the total. */
-  isWaitingForSlot(lane: string): boolean {
-    return [...(this.#queuesOf.get(lane) ?? [])].some((queue) => queue.has(lane))
-  }
-
-  findWaitingPair(lane: string): Pair | undefined {
-    return this.#findUse(lane, ({ pair }) => pair)
-  }
-
-  /** The site, with its name, at which a lane waits for a slot or for the end of a backoff. */
-  findWaitingSite(lane: string): readonly [name: string, site: Site] | undefined {
-    return this.#findUse(lane, ({ site }) => site)
-  }
-
-  #findUse<T>(lane: string, pick: (use: QueueUse) => T | undefined): T | undefined {
-    for (const queue of this.#queuesOf.get(lane) ?? []) {
-      const use = queue.has(lane) ? this.#useOf.get(queue) : undefined
-      const found = use && pick(use)
-      if (found) return found
-    }
-    return undefined
+  /** What a lane waits for: a pair, a site (for a slot or for the end of a backoff), or a slot of an address or of all. */
+  listWaits(lane: string): QueueUse[] {
+    const queues = [...(this.#queuesOf.get(lane) ?? [])].filter((queue) => queue.has(lane))
+    return queues.flatMap((queue) => this.#useOf.get(queue) ?? [])
   }
 
   /**
