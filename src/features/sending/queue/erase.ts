@@ -15,6 +15,7 @@ import type { Millis } from '#platform/time/clock.ts'
 import { parseMailbox } from '#protocols/address/parse.ts'
 import { deleteAttempts } from './attempt-transitions.ts'
 import { type DraftExtra, hashIdempotencyKey } from './email.ts'
+import { listContentRefs } from './retire.ts'
 import { reindexEmail } from './search.ts'
 import { requireEmail, settleEmail } from './settle.ts'
 import { isOpen, OPEN_CODES, statusCode, statusName, WAITING_CODES } from './status.ts'
@@ -201,12 +202,11 @@ export function eraseEmailContent(app: Pick<App, 'contentDropped'>, tx: Tx, emai
   if (!row) return true
   if (row.isOpen === 1) return false
   const extra = JSON.parse(row.extra ?? '{}') as DraftExtra
-  const attachments = JSON.parse(row.attachments ?? '[]') as readonly { readonly ref: number }[]
   sql(tx.db).empty.run(emailId)
   reindexEmail(tx, emailId)
   if (extra.idempotency_key !== undefined)
     sql(tx.db).forgetBody.run(row.accountId, hashIdempotencyKey('idempotency_key', extra.idempotency_key), emailId)
-  dropContent(app, tx, { content: [row.htmlRef, row.textRef, ...attachments.map(({ ref }) => ref)] })
+  dropContent(app, tx, { content: listContentRefs(row) })
   return true
 }
 

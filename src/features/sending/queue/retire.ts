@@ -101,24 +101,19 @@ export function isContentDeleted(db: Database, emailId: number): boolean {
 
 /** All other data, such as the names of the attachments, stays. */
 export function dropEmailContent(app: App, tx: Tx, email: OldEmail): void {
-  const { refs, attachmentsWithoutRefs } = splitContent(email)
+  const refs = listContentRefs(email)
   if (refs.length === 0) return
-  sql(tx.db).dropRefs.run(attachmentsWithoutRefs, email.id)
+  const files = parseAttachments(email.attachments).map(({ ref: _, ...file }) => file)
+  sql(tx.db).dropRefs.run(email.attachments === null ? null : JSON.stringify(files), email.id)
   // The emails of a broadcast share its sources, which are deleted with the broadcast.
   if (email.broadcastId === null) dropContent(app, tx, { content: refs })
 }
 
-function splitContent({ htmlRef, textRef, attachments }: OldEmail): {
-  readonly refs: ContentRef[]
-  /** JSON of the attachments without their references; null if there are none. */
-  readonly attachmentsWithoutRefs: string | null
-} {
-  const files = parseAttachments(attachments)
-  return {
-    refs: [htmlRef, textRef, ...files.map(({ ref }) => ref)].filter((ref) => ref !== null && ref !== undefined),
-    attachmentsWithoutRefs: attachments === null ? null : JSON.stringify(files.map(({ ref: _, ...file }) => file)),
-  }
-}
+/** The references of the bodies and attachments of an email. */
+export const listContentRefs = (email: Pick<OldEmail, 'htmlRef' | 'textRef' | 'attachments'>): ContentRef[] =>
+  [email.htmlRef, email.textRef, ...parseAttachments(email.attachments).map(({ ref }) => ref)].filter(
+    (ref) => ref !== null && ref !== undefined,
+  )
 
 /** Row ids of an email's recipients; undefined if anything but reader events has happened since `time`. */
 export function findUnchangedRecipients(tx: Tx, email: OldEmail, time: Millis): number[] | undefined {
@@ -132,8 +127,7 @@ export function findUnchangedRecipients(tx: Tx, email: OldEmail, time: Millis): 
 /** Deletes an ended email with its recipients and key, and uncounts it in the list totals; its events stay. */
 export function deleteEmail(app: App, tx: Tx, email: OldEmail): void {
   const statements = sql(tx.db)
-  const { refs } = splitContent(email)
-  if (refs.length > 0 && email.broadcastId === null) dropContent(app, tx, { content: refs })
+  if (email.broadcastId === null) dropContent(app, tx, { content: listContentRefs(email) })
   if (email.idempotencyKey !== null)
     statements.deleteKey.run(email.accountId, sha256(email.idempotencyKey).slice(0, 16), email.id)
   deleteAttempts(tx, email.id)
