@@ -248,19 +248,15 @@ export type BounceCategory =
   | 'unknown'
 
 /** Categories that describe the recipient; they can occur only after RCPT. */
-const RECIPIENT_CATEGORIES: ReadonlySet<BounceCategory> = new Set([
-  'invalid_recipient',
-  'inactive_mailbox',
-  'mailbox_full',
-])
+export const isRecipientCategory = (category: BounceCategory): boolean =>
+  category === 'invalid_recipient' || category === 'inactive_mailbox' || category === 'mailbox_full'
 
-export const isRecipientCategory = (category: BounceCategory): boolean => RECIPIENT_CATEGORIES.has(category)
-
-/** Rejections that pass with time: of the reputation or the rate of our IP, and of TLS. */
-const PASSING_CATEGORIES: ReadonlySet<BounceCategory> = new Set(['reputation', 'rate_limited', 'tls_failure'])
-
-/** Whether rejections of this category are retried until the email expires, even permanent ones (5xx). */
-export const isRetriedUntilExpiry = (category: BounceCategory): boolean => PASSING_CATEGORIES.has(category)
+/**
+ * Whether rejections of this category are retried until the email expires, even permanent ones (5xx): those that pass
+ * with time, of the reputation or the rate of our IP, and of TLS.
+ */
+export const isRetriedUntilExpiry = (category: BounceCategory): boolean =>
+  category === 'reputation' || category === 'rate_limited' || category === 'tls_failure'
 
 /**
  * `hard`: the recipient cannot receive mail. Only such bounces count toward the pause of an account. A full mailbox is
