@@ -149,13 +149,6 @@ export function getDeadLetter(db: Database, accountId: number | undefined, id: s
 
 const LETTER_ID = /^[1-9]\d{0,14}$/
 
-/** The final status of a recipient by the reason of its dead letter. */
-const STATUS_BY_REASON: Readonly<Record<DeadLetterReason, Status>> = {
-  expired: 'bounced',
-  failed: 'failed',
-  uncertain: 'uncertain',
-}
-
 /**
  * Puts the recipient of a dead letter back into the queue, due now and with the full time until expiry, and deletes the
  * letter. Throws a 404 for an unknown id, a 403 while the account is paused, and a 409 if the content is no longer
@@ -186,7 +179,7 @@ export function retryDeadLetter(app: App, actor: Actor, id: string): Promise<voi
       lane,
       nextAt,
       now: app.eventTime(),
-      from: STATUS_BY_REASON[letter.reason],
+      from: letter.reason === 'expired' ? 'bounced' : letter.reason,
     })
     if (!isRequeued) {
       throw conflict(

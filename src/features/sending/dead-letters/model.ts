@@ -1,8 +1,9 @@
 /** @module JSON shapes of dead letters. */
 import { type Static, Type } from '@sinclair/typebox'
 import { messageIdOf } from '#features/sending/queue/email.ts'
-import { isoTime, isoTimeOrNull } from '#platform/http/envelope.ts'
+import { isoTime } from '#platform/http/envelope.ts'
 import { Nullable, QueryInteger, Text, Timestamp, Uuid, withStrictStatus } from '#platform/http/schemas.ts'
+import { toWire } from '#platform/http/wire.ts'
 import { formatUuid } from '#platform/ids.ts'
 import type { DeadLetter } from './dead-letters.ts'
 
@@ -61,8 +62,7 @@ export const Retried = Type.Object({
 
 export function deadLetterWire(letter: DeadLetter, accountUuid: string): DeadLetterRecord {
   const id = String(letter.id)
-  const failedAt = isoTime(letter.failedAt)
-  return {
+  return toWire(DeadLetterRecord, letter, {
     id,
     stream_id: id,
     original_stream: letter.stream ?? '',
@@ -70,24 +70,15 @@ export function deadLetterWire(letter: DeadLetter, accountUuid: string): DeadLet
     account_id: accountUuid,
     from_address: letter.from,
     to_address: letter.to,
-    subject: letter.subject,
     failure_reason: letter.reason,
     original_status: letter.status,
     attempt_count: letter.attempts,
-    attempts: letter.attempts,
     last_error: letter.lastError ?? '',
     error_message: letter.lastError,
-    failed_at: failedAt,
-    created_at: failedAt,
-    payload: {
+    created_at: isoTime(letter.failedAt),
+    payload: toWire(DeadLetterRecord.properties.payload, letter, {
       message_id: messageIdOf(letter.emailUuid, letter.from, letter.messageId),
-      from: letter.from,
-      to: letter.to,
-      subject: letter.subject,
-      stream: letter.stream,
-      sandbox: letter.sandbox,
-      scheduled_at: isoTimeOrNull(letter.scheduledAt),
       created_at: isoTime(letter.acceptedAt),
-    },
-  }
+    }),
+  })
 }
