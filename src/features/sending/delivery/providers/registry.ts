@@ -67,13 +67,11 @@ export function readProviders({
 }
 
 function readFile(path: string): string {
-  try {
-    return readFileSync(path, 'utf8')
-  } catch {
-    throw new ConfigError(
-      `TASSIS_PROVIDERS_FILE is "${path}", which cannot be read; give the path of a readable TOML file or unset it.`,
-    )
-  }
+  const text = attempt(() => readFileSync(path, 'utf8'))
+  if (text !== undefined) return text
+  throw new ConfigError(
+    `TASSIS_PROVIDERS_FILE is "${path}", which cannot be read; give the path of a readable TOML file or unset it.`,
+  )
 }
 
 function parseProviders(path: string, text: string): Entries {
