@@ -10,6 +10,7 @@ import { sendSystemMail } from '#features/sending/system-mail/send.ts'
 import type { Tx } from '#platform/db/commit.ts'
 import { isoTime } from '#platform/http/envelope.ts'
 import { type DueLoop, startDueLoop } from '#platform/queue/due-loop.ts'
+import { shareRun } from '#platform/queue/share-run.ts'
 import type { Millis } from '#platform/time/clock.ts'
 import { hours, minutes, seconds } from '#platform/units.ts'
 import type { DnsClient } from '#protocols/dns/resolver.ts'
@@ -56,7 +57,6 @@ export class Doctor {
   readonly #options: DoctorOptions
   readonly #ending = new AbortController()
   #latest: DoctorFindings | undefined
-  #running: Promise<DoctorFindings> | undefined
 
   constructor(options: DoctorOptions) {
     this.#options = options
@@ -68,12 +68,7 @@ export class Doctor {
   }
 
   /** Runs all checks, or waits for the run that is in progress. Takes at most some 15 s. */
-  run(delivery: RunningDelivery | undefined): Promise<DoctorFindings> {
-    this.#running ??= this.#run(delivery).finally(() => {
-      this.#running = undefined
-    })
-    return this.#running
-  }
+  readonly run = shareRun((delivery: RunningDelivery | undefined) => this.#run(delivery))
 
   async #run(delivery: RunningDelivery | undefined): Promise<DoctorFindings> {
     const { app, sourceNames, resolver: override } = this.#options

@@ -5,6 +5,7 @@
  */
 import { statfs } from 'node:fs/promises'
 import type { Log } from '#platform/log/log.ts'
+import { shareRun } from '#platform/queue/share-run.ts'
 import type { Config } from '#platform/settings/config.ts'
 import type { Clock } from '#platform/time/clock.ts'
 import { MiB, minutes, seconds } from '#platform/units.ts'
@@ -56,7 +57,6 @@ export function createDiskGuard({
   let writtenBytes = 0
   let queriedAtMs = Number.NEGATIVE_INFINITY
   // One query at a time: a hanging disk must not block the whole thread pool.
-  let pendingQuery: Promise<void> | undefined
   let isLow = false
   let reportedLow = false
   let reportedAtMs = Number.NEGATIVE_INFINITY
@@ -96,13 +96,12 @@ export function createDiskGuard({
     }
   }
 
+  const queryOnce = shareRun(query)
+
   /** Queries the system again. Does nothing, and returns undefined, when the last result is less than a second old. */
   const refresh = (): Promise<unknown> | undefined => {
     if (minFreeBytes === 0 || clock.monotonicMs() - queriedAtMs < STAT_TTL_MS) return undefined
-    pendingQuery ??= query().finally(() => {
-      pendingQuery = undefined
-    })
-    return pendingQuery
+    return queryOnce()
   }
 
   return {

@@ -23,6 +23,7 @@ import { releasePages } from '#platform/db/scrub.ts'
 import { isoTimeOrNull } from '#platform/http/envelope.ts'
 import { perOwner } from '#platform/per-owner.ts'
 import { askWorker } from '#platform/process/workers.ts'
+import { shareRun } from '#platform/queue/share-run.ts'
 import { type Millis, yieldToEventLoop } from '#platform/time/clock.ts'
 import { days, hours } from '#platform/units.ts'
 import { removeInBatches } from './batches.ts'
@@ -50,19 +51,14 @@ const PENDING_EVENT_FACTOR = 1.1
 /** This fraction of a file stays free for later writes. */
 const FREE_FRACTION = 0.05
 
-const getRun = perOwner((_: App): { current?: Promise<RemovedCounts> | undefined } => ({}))
+const runOf = perOwner((app: App) => shareRun((signal: AbortSignal) => runOnce(app, signal)))
 
 /**
  * Removes what is due; resolves with what was removed. A call during a run gets the result of that run.
  * @param signal once aborted, no further step begins
  */
-export function runRetention(app: App, signal: AbortSignal = new AbortController().signal): Promise<RemovedCounts> {
-  const run = getRun(app)
-  run.current ??= runOnce(app, signal).finally(() => {
-    run.current = undefined
-  })
-  return run.current
-}
+export const runRetention = (app: App, signal = new AbortController().signal): Promise<RemovedCounts> =>
+  runOf(app)(signal)
 
 async function runOnce(app: App, signal: AbortSignal): Promise<RemovedCounts> {
   const now = await recordConfirmedTime(app)

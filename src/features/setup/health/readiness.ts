@@ -5,6 +5,7 @@
 import type { App } from '#features/core/app/app.ts'
 import { getMeta, setMeta } from '#features/core/events/record.ts'
 import type { ErrorDetail } from '#platform/errors.ts'
+import { shareRun } from '#platform/queue/share-run.ts'
 import { limitTime } from '#platform/time/clock.ts'
 import { seconds } from '#platform/units.ts'
 
@@ -23,10 +24,9 @@ export function createReadiness(
   isStopping: () => boolean,
 ): () => Promise<readonly ErrorDetail[]> {
   let answeredAtMs = Number.NEGATIVE_INFINITY
-  // One probe at a time: while the disk hangs, health checks must not fill the write queue.
-  let probe: Promise<boolean> | undefined
 
-  const probeDatabase = async (): Promise<boolean> => {
+  // One probe at a time: while the disk hangs, health checks must not fill the write queue.
+  const probeDatabase = shareRun(async (): Promise<boolean> => {
     try {
       const isAnswered = await writeAndRead(app)
       if (isAnswered) answeredAtMs = app.clock.monotonicMs()
@@ -34,14 +34,11 @@ export function createReadiness(
     } catch {
       return false
     }
-  }
+  })
 
   const isDatabaseResponding = async (): Promise<boolean> => {
     if (app.clock.monotonicMs() - answeredAtMs < PROBE_TTL_MS) return true
-    probe ??= probeDatabase().finally(() => {
-      probe = undefined
-    })
-    return isTrueInTime(app, probe)
+    return isTrueInTime(app, probeDatabase())
   }
 
   return async () => {

@@ -8,6 +8,7 @@ import type { App } from '#features/core/app/app.ts'
 import { storeNewest } from '#platform/bounded-map.ts'
 import { prepareStatements } from '#platform/db/open.ts'
 import { perOwner } from '#platform/per-owner.ts'
+import { shareRun } from '#platform/queue/share-run.ts'
 import type { Config } from '#platform/settings/config.ts'
 import { parseOutboundSource } from '#platform/settings/outbound-source.ts'
 import { minutes } from '#platform/units.ts'
@@ -114,7 +115,6 @@ export class SourceNames {
   readonly #app: Pick<App, 'config' | 'log' | 'resolver'>
   readonly #listLocalAddresses: () => readonly string[]
   #checked: readonly SourceName[] = []
-  #checking: Promise<void> | undefined
 
   /** @param listLocalAddresses those of this machine */
   constructor(
@@ -142,12 +142,7 @@ export class SourceNames {
    * Checks all addresses, or waits for the check in progress, and logs new problems. What DNS does not answer stays as
    * it was.
    */
-  check(): Promise<void> {
-    this.#checking ??= this.#check().finally(() => {
-      this.#checking = undefined
-    })
-    return this.#checking
-  }
+  readonly check = shareRun(() => this.#check())
 
   async #check(): Promise<void> {
     const sources = await this.#listSources()

@@ -5,6 +5,7 @@ import type { App } from '#features/core/app/app.ts'
 import type { Tx } from '#platform/db/commit.ts'
 import { prepareStatements } from '#platform/db/open.ts'
 import { wakeAt } from '#platform/queue/due-loop.ts'
+import { shareRun } from '#platform/queue/share-run.ts'
 import type { Clock, Millis, Timer } from '#platform/time/clock.ts'
 import { hours } from '#platform/units.ts'
 import type { providerPairs } from '../tables.ts'
@@ -209,7 +210,6 @@ export const listSuspendedProviders = (db: Database): string[] =>
 class PairStore {
   readonly #app: PairsOptions['app']
   readonly #changed = new Set<Pair>()
-  #writing: Promise<void> | undefined
 
   constructor(app: PairsOptions['app']) {
     this.#app = app
@@ -237,12 +237,7 @@ class PairStore {
   }
 
   /** Resolves when every change is stored or was refused; a refused one is stored with the next change of its pair. */
-  flush(): Promise<void> {
-    this.#writing ??= this.#write().finally(() => {
-      this.#writing = undefined
-    })
-    return this.#writing
-  }
+  readonly flush = shareRun(() => this.#write())
 
   async #write(): Promise<void> {
     const { clock, commit, log } = this.#app
