@@ -4,7 +4,8 @@
  */
 import { detectExtension } from 'nodemailer/lib/mime-funcs'
 import type { SubmittedMessage } from '#features/receiving/inbound/listener/protocol.ts'
-import { type Draft, EMAIL_LIMITS, isForbiddenFile, MAX_ATTACHMENTS } from '#features/sending/accept/draft.ts'
+import { isForbiddenFile, MAX_ATTACHMENTS } from '#features/sending/accept/attachments.ts'
+import { type Draft, EMAIL_LIMITS } from '#features/sending/accept/draft.ts'
 import type { SendRequest } from '#features/sending/accept/model.ts'
 import { AppError } from '#platform/errors.ts'
 import { formatMailbox, normaliseAddress } from '#protocols/address/parse.ts'

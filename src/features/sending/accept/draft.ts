@@ -19,8 +19,6 @@ import { hasOneClickUrl, ONE_CLICK, readUnsubscribeUrls } from '#protocols/mime/
 import { decodeAttachments, requireHeaderSafe } from './attachments.ts'
 import type { SendRequest } from './model.ts'
 
-export { isForbiddenFile, MAX_ATTACHMENTS } from './attachments.ts'
-
 export interface Draft extends NewEmail {
   readonly fromDomain: string
   readonly stream: string

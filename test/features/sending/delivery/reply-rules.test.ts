@@ -6,13 +6,8 @@ import type { BounceCategory } from '#features/sending/delivery/protocol.ts'
 import type { Pair } from '#features/sending/delivery/providers/pair.ts'
 import providers from '#features/sending/delivery/providers/providers.toml'
 import { toVerdict } from '#features/sending/delivery/verdict/outcome.ts'
-import {
-  classifyReply,
-  decideReply,
-  isPermanentlyInvalid,
-  type Phase,
-} from '#features/sending/delivery/verdict/replies.ts'
-import { GROUPS, RULE_TABLE } from '#features/sending/delivery/verdict/reply-rules.ts'
+import { classifyReply, decideReply, isPermanentlyInvalid } from '#features/sending/delivery/verdict/replies.ts'
+import { GROUPS, type Phase, RULE_TABLE } from '#features/sending/delivery/verdict/reply-rules.ts'
 import { createLog } from '#platform/log/log.ts'
 import { hours, minutes } from '#platform/units.ts'
 import { makeReply } from '#protocols/smtp/replies.ts'

@@ -8,8 +8,6 @@ import type { SmtpReply } from '#protocols/smtp/replies.ts'
 import { type AttemptResult, type BounceCategory, isRecipientCategory, isRetriedUntilExpiry } from '../protocol.ts'
 import * as rules from './reply-rules.ts'
 
-export type { Phase } from './reply-rules.ts'
-
 const STATUS = /(?<![\d.])[45]\.[0-7]\.\d{1,3}(?![\d.]*\d)/g
 
 /** The last one of the reply's class: a server quotes what decided last. That of a report is not in its text. */
