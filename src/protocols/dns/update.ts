@@ -48,6 +48,8 @@ export interface SignedExchange {
   readonly clock: Clock
   readonly key: TsigKey
   readonly timeoutMs: number
+  /** Ends the exchange, as the time limit does. */
+  readonly signal: AbortSignal
   /** The id of the first message; those of the others follow. */
   readonly firstId: number
 }
@@ -59,7 +61,7 @@ export interface SignedExchange {
 export function exchangeSigned(
   server: ServerAddress,
   messages: readonly Buffer[],
-  { clock, key, timeoutMs, firstId }: SignedExchange,
+  { clock, key, timeoutMs, signal, firstId }: SignedExchange,
 ): Promise<VerifiedResponse[]> {
   const seconds = Math.floor(clock.now() / 1000)
   const requests = messages.map((message, i) => {
@@ -95,9 +97,13 @@ export function exchangeSigned(
   })
   socket.on('error', (error) => fail(error.message))
   socket.on('close', () => fail('it closed the connection'))
+  const onAbort = () => fail('the request was aborted')
+  if (signal.aborted) onAbort()
+  signal.addEventListener('abort', onAbort)
   const timer = clock.after(timeoutMs, () => fail(`it did not respond within ${timeoutMs / 1000} seconds`))
   return promise.finally(() => {
     timer.cancel()
+    signal.removeEventListener('abort', onAbort)
     socket.destroy()
   })
 }

@@ -3,6 +3,7 @@
  * host, another node) and, every hour, what a check does not find; and checks what was just published every
  * minute, until DNS shows it.
  */
+import { getTenantId } from '#features/core/accounts/work-budget.ts'
 import type { App } from '#features/core/app/app.ts'
 import { createSystemActor } from '#features/core/audit-logs/audit.ts'
 import { readFence } from '#features/core/fence/restored.ts'
@@ -13,31 +14,43 @@ import { minutes } from '#platform/units.ts'
 import { type Domain, findDomainById } from '../domains/domains.ts'
 import { isMissing, listUsedRecords } from '../domains/published-dns.ts'
 import { findPublication, listPublications, type Publication, putPublication } from './credentials.ts'
+import { PROVIDERS } from './model.ts'
 import { checkPublished, hashRecords, publishDomain, RETRY_DELAY_MS } from './publish.ts'
 
 const BATCH_SIZE = 100
-const MAX_CONCURRENT = 4
+const MAX_CONCURRENT_TENANTS = 4
+/** After so long, the other domains of a tenant wait for the next call: its servers may be slow on purpose. */
+const TENANT_TURN_MS = minutes(1)
 /** For so long what was published is checked every minute. */
 const FOLLOWED_MS = minutes(10)
 
-/** Call it every minute, one run at a time. @param signal ends the run after the requests in flight */
+/** Call it every minute, one run at a time; for each tenant, one domain at a time. @param signal ends the run */
 export async function publishAutomatically(app: App, signal?: AbortSignal): Promise<void> {
   // A restored copy may be a drill on another machine, whose addresses must not get into live zones.
   if (readFence(app.db)) return
   const since = app.clock.now() - FOLLOWED_MS
+  const turnEnds = new Map<number, number>()
   for (let after = 0; !signal?.aborted; ) {
     const found = listPublications(app.db, after, since, BATCH_SIZE)
     const last = found.at(-1)
     if (!last) return
     after = last.domainId
-    await mapConcurrently(found, MAX_CONCURRENT, async (known) => {
-      const domain = findDomainById(app.db, known.domainId)
-      if (domain && !signal?.aborted) await publishIfNeeded(app, domain, known)
+    const tenants = Map.groupBy(found, ({ domainId }) => {
+      const domain = findDomainById(app.db, domainId)
+      return domain && getTenantId(app.db, domain.accountId)
+    })
+    await mapConcurrently([...tenants], MAX_CONCURRENT_TENANTS, async ([tenant = 0, publications]) => {
+      const endMs = turnEnds.getOrInsertComputed(tenant, () => app.clock.monotonicMs() + TENANT_TURN_MS)
+      for (const known of publications) {
+        const domain = findDomainById(app.db, known.domainId)
+        if (signal?.aborted || app.clock.monotonicMs() >= endMs) return
+        if (domain) await publishIfNeeded(app, domain, known, signal)
+      }
     })
   }
 }
 
-async function publishIfNeeded(app: App, domain: Domain, known: Publication): Promise<void> {
+async function publishIfNeeded(app: App, domain: Domain, known: Publication, signal?: AbortSignal): Promise<void> {
   const records = listUsedRecords(app, domain)
   const isChanged = hashRecords(records) !== known.recordsHash
   if (!isChanged && !records.some(isMissing)) return
@@ -56,7 +69,7 @@ async function publishIfNeeded(app: App, domain: Domain, known: Publication): Pr
     if (stored) putPublication(tx, { ...stored, ...schedule })
   })
   try {
-    const { summary } = await publishDomain(app, actor, formatUuid(domain.uuid), {})
+    const { summary } = await publishDomain(app, actor, formatUuid(domain.uuid), {}, PROVIDERS, signal)
     app.log.info({ domain: domain.domain, summary }, 'DNS records of a domain published')
   } catch (error) {
     const reason = error instanceof AppError ? error.message : undefined

@@ -17,6 +17,8 @@ export interface CredentialField {
 export interface DnsApiDeps {
   readonly fetch: SafeFetch
   readonly clock: Clock
+  /** Aborted when the run must end. */
+  readonly signal: AbortSignal
   /**
    * The addresses of a server that is not called by URL, by the rules of `fetch`. Throws `DnsApiError` `rejected` for
    * an address that may not be called, and `unavailable` when there is none.

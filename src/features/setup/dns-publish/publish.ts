@@ -8,7 +8,7 @@ import { sha256 } from '#platform/crypto/crypto.ts'
 import { AppError, conflict, invalid } from '#platform/errors.ts'
 import { formatUuid } from '#platform/ids.ts'
 import { perOwner } from '#platform/per-owner.ts'
-import { hours } from '#platform/units.ts'
+import { hours, seconds } from '#platform/units.ts'
 import { type Check, isUnanswered } from '../domains/check-result.ts'
 import { runDnsCheck } from '../domains/dns-check-slots.ts'
 import type { DnsRecord } from '../domains/dns-records.ts'
@@ -27,7 +27,7 @@ import { DnsApiError, type DnsApiProblem, type RecordSet } from './dns-api.ts'
 import type { DnsApiDeps, DnsProviderEntry } from './dns-provider.ts'
 import { PROVIDERS, type PublishBody, type Published, type PublishedRecord } from './model.ts'
 import { isWithin, type PlannedRecord, planRecord } from './plan.ts'
-import { createZoneResolver, resolveFromSets } from './zone-resolvers.ts'
+import { createZoneResolver, limitResolver, resolveFromSets } from './zone-resolvers.ts'
 
 /** Changes when other records are wanted. */
 export const hashRecords = (records: readonly [string, DnsRecord][]): string =>
@@ -36,12 +36,16 @@ export const hashRecords = (records: readonly [string, DnsRecord][]): string =>
 /** Between automatic attempts with the same records. */
 export const RETRY_DELAY_MS = hours(1)
 
+/** Of a run, since its server may be slow on purpose; the last requests then end as well. */
+const MAX_RUN_MS = seconds(60)
+
 const getRunning = perOwner((_: App['freshResolver']) => new Set<number>())
 
 /**
  * Publishes what is missing. Throws 404; 409 `domain_taken` while another account has the domain verified, and
  * `publish_in_progress`; 422 for credentials that cannot be used, with what the provider says; 429 when it limits us.
  * @param id public id of the domain
+ * @param stopping ends the run, as its time limit does
  */
 export async function publishDomain(
   app: App,
@@ -49,6 +53,7 @@ export async function publishDomain(
   id: string,
   request: PublishBody,
   providers = PROVIDERS,
+  stopping?: AbortSignal,
 ): Promise<Published> {
   const domain = getDomain(app.db, actor.accountId, id)
   if (isVerifiedElsewhere(app.db, actor.accountId, domain.domain)) throw domainTaken(domain.domain)
@@ -56,17 +61,22 @@ export async function publishDomain(
   if (running.has(domain.id))
     throw conflict('publish_in_progress', `The records of ${domain.domain} are being published; wait for the end.`)
   running.add(domain.id)
+  const late = new AbortController()
+  const timer = app.clock.after(MAX_RUN_MS, () => late.abort())
+  const signal = AbortSignal.any([late.signal, ...(stopping ? [stopping] : [])])
   try {
-    return await publish(openProvider(app, actor, domain, request, providers), request)
+    return await publish(openProvider(app, actor, domain, request, { providers, signal }), request)
   } catch (error) {
     if (!(error instanceof DnsApiError)) throw error
-    if (!request.dry_run)
+    // Others say nothing about those that are kept.
+    if (!request.dry_run && !request.credentials)
       await app.commit.write((tx) => {
         const known = findPublication(tx.db, domain)
         if (known) putPublication(tx, { ...known, error: error.message })
       })
     throw toAppError(error)
   } finally {
+    timer.cancel()
     running.delete(domain.id)
   }
 }
@@ -85,9 +95,10 @@ function openProvider(
   actor: Actor,
   domain: Domain,
   { provider, credentials }: PublishBody,
-  providers: readonly DnsProviderEntry[],
+  { providers, signal }: { readonly providers: readonly DnsProviderEntry[]; readonly signal: AbortSignal },
 ) {
-  const kept = credentials ? undefined : findPublication(app.db, domain)
+  const known = findPublication(app.db, domain)
+  const kept = credentials ? undefined : known
   const fields = credentials ?? (kept && openFields(app, domain, kept))
   const entry = providers.find(({ name }) => name === (provider ?? kept?.provider))
   if (!entry || !fields || (kept && kept.provider !== entry.name))
@@ -105,13 +116,14 @@ function openProvider(
     const advice = found.kind === 'refused' ? ' The operator may name it with `tassis domains publish`.' : ''
     throw new DnsApiError(found.kind === 'refused' ? 'rejected' : 'unavailable', `${found.reason}${advice}`)
   }
-  const api = entry.create({ fetch: app.fetch, clock: app.clock, resolveServer }, fields)
-  return { app, actor, domain, entry, fields, allowsPrivate, api, wanted: listUsedRecords(app, domain) }
+  const api = entry.create({ fetch: app.fetch, clock: app.clock, signal, resolveServer }, fields)
+  const wanted = listUsedRecords(app, domain)
+  return { app, actor, domain, entry, fields, allowsPrivate, known, api, signal, wanted }
 }
 type Run = ReturnType<typeof openProvider>
 
 async function publish(run: Run, { dry_run: isDryRun = false, keep = true }: PublishBody): Promise<Published> {
-  const { app, actor, domain, entry } = run
+  const { app, actor, domain, entry, signal } = run
   const { zone, names, planned } = await runDnsCheck(app, actor.accountId, () => planAll(run))
   const errors = isDryRun ? undefined : await writeAll(run, zone, names, planned)
   const records = planned.map(({ ttlSeconds: _, ...record }): PublishedRecord => {
@@ -120,12 +132,12 @@ async function publish(run: Run, { dry_run: isDryRun = false, keep = true }: Pub
     return { ...record, state: isWritten(record) ? written : 'unchanged', error }
   })
   const isKept = isDryRun ? findPublication(app.db, domain)?.fields != null : await store(run, zone, records, keep)
-  const seen = isDryRun ? '' : ` ${await checkPublished(app, actor, domain, zone)}`
+  const seen = isDryRun ? '' : ` ${await checkPublished(app, actor, domain, zone, signal)}`
   const summary = `${countRecords(records)}.${seen}`
   return { provider: entry.name, zone, dry_run: isDryRun, is_kept: isKept, records, summary }
 }
 
-async function planAll({ app, domain, api, wanted }: Run) {
+async function planAll({ app, domain, api, signal, wanted }: Run) {
   const zone = await api.findZone(domain.domain)
   // Also the names between, any of which may be a zone of its own.
   const names = new Set<string>()
@@ -136,7 +148,7 @@ async function planAll({ app, domain, api, wanted }: Run) {
     }
   const sets = await api.read(zone, [...names])
   const check = (at: readonly RecordSet[]): Promise<Readonly<Record<string, Check>>> =>
-    checkRecords(app, domain, resolveFromSets(app.freshResolver, [...names], at))
+    checkRecords(app, domain, resolveFromSets(limitResolver(app.freshResolver, signal), [...names], at))
   const checks = await check(sets)
   const planned = wanted.map(([key, record]) => planRecord(key, record, checks[key], { zone, sets }))
   // What the zone would be afterwards must pass, too: a merged SPF record may need too many look-ups.
@@ -180,6 +192,8 @@ async function writeAll(run: Run, zone: string, names: readonly string[], planne
 }
 
 async function writeOne({ app, actor, domain, entry, api }: Run, zone: string, record: PlannedRecord) {
+  if (!findDomainById(app.db, domain.id) || isVerifiedElsewhere(app.db, actor.accountId, domain.domain))
+    throw new DnsApiError('no_zone', `${domain.domain} was deleted, or another account has verified it since.`)
   await api.write(zone, record)
   const { type, name, before, after } = record
   const added = after.filter((value) => !before.includes(value))
@@ -194,14 +208,18 @@ function toDnsApiError(error: unknown): DnsApiError {
   throw error
 }
 
-/** Keeps the credentials, if they may be kept and the domain is still there; returns whether they are. */
+/**
+ * Keeps the credentials, if they may be kept, and neither the domain nor what was kept was deleted during the run.
+ * Returns whether any are kept: those of earlier stay when the new ones may not be.
+ */
 function store(run: Run, zone: string, records: readonly PublishedRecord[], keeps: boolean): Promise<boolean> {
   const { app, actor, domain, entry, fields, allowsPrivate, wanted } = run
   const now = app.clock.now()
   return app.commit.write((tx) => {
     const known = findPublication(tx.db, domain)
-    if (!findDomainById(tx.db, domain.id)) return false
+    if (!findDomainById(tx.db, domain.id) || known?.keptAt !== run.known?.keptAt) return false
     const isSame = known && Bun.deepEquals(openFields(app, domain, known), fields)
+    const earlier = !keeps && known?.fields ? known : undefined
     putPublication(tx, {
       domainId: domain.id,
       provider: entry.name,
@@ -209,13 +227,14 @@ function store(run: Run, zone: string, records: readonly PublishedRecord[], keep
       fields: keeps ? sealFields(app, domain, fields) : null,
       allowsPrivate: allowsPrivate ? 1 : 0,
       keptAt: keeps ? ((isSame ? known.keptAt : null) ?? now) : null,
+      ...earlier,
+      error: (earlier && !isSame ? earlier : records.find(({ error }) => error !== null))?.error ?? null,
       publishedAt: records.some(({ state }) => state === 'published') ? now : (known?.publishedAt ?? null),
-      error: records.find(({ error }) => error !== null)?.error ?? null,
       recordsHash: hashRecords(wanted),
       nextAttemptAt: now + RETRY_DELAY_MS,
     })
     if (keeps && !isSame) auditDomain(app, tx, actor, 'dns_credentials_stored', domain, { provider: entry.name, zone })
-    return keeps
+    return keeps || earlier !== undefined
   })
 }
 
@@ -242,10 +261,16 @@ function applyPlan(sets: readonly RecordSet[], planned: readonly PlannedRecord[]
 }
 
 /** Verifies the domain at the name servers of its zone, and says what they do not show. Never throws. */
-export async function checkPublished(app: App, actor: Actor, { uuid, domain }: Domain, zone: string): Promise<string> {
+export async function checkPublished(
+  app: App,
+  actor: Actor,
+  { uuid, domain }: Domain,
+  zone: string,
+  signal?: AbortSignal,
+): Promise<string> {
   try {
     const id = formatUuid(uuid)
-    const resolver = await createZoneResolver(app, zone)
+    const resolver = limitResolver(await createZoneResolver(app, zone), signal)
     const { checks, domain: after } = await verifyDomain(app, actor, id, resolver)
     if (after.trackingDomain !== null) await verifyTracking(app, actor, id, resolver)
     const wanted = listUsedRecords(app, getDomain(app.db, actor.accountId, id))

@@ -120,9 +120,9 @@ class Rfc2136 implements DnsApi {
 
   async #send(messages: readonly Buffer[]): Promise<ReturnType<typeof readResponse>[]> {
     if (messages.length === 0) return []
-    const { clock, resolveServer } = this.#deps
+    const { clock, signal, resolveServer } = this.#deps
     const { host, port, key } = this.#fields
-    const options = { clock, key, timeoutMs: TIMEOUT_MS, firstId: randomBelow(0x8000) }
+    const options = { clock, key, signal, timeoutMs: TIMEOUT_MS, firstId: randomBelow(0x8000) }
     let reason = 'it has no address'
     for (const server of await resolveServer(host, port)) {
       try {

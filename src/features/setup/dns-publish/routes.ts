@@ -4,6 +4,7 @@ import { Elysia } from 'elysia'
 import type { App } from '#features/core/app/app.ts'
 import { authenticated, describeWith } from '#features/core/app/http.ts'
 import { dataBody } from '#platform/http/envelope.ts'
+import { withoutTimeLimit } from '#platform/http/request-context.ts'
 import { errorResponses } from '#platform/http/route-errors.ts'
 import * as S from '#platform/http/schemas.ts'
 import { toWire } from '#platform/http/wire.ts'
@@ -37,7 +38,7 @@ const State = Type.Object({
   zone: S.TextOrNull('The zone that was changed last.'),
   kept_at: S.TimeOrNull('Since when the credentials are kept.'),
   published_at: S.TimeOrNull('When a record was published last.'),
-  error: S.TextOrNull('Why the last attempt failed; null: it did not.'),
+  error: S.TextOrNull('Why the last attempt with kept credentials failed; null: it did not.'),
   suggested_provider: S.TextOrNull('Name of the provider that runs the name servers of the zone; null: unknown.'),
   domain_connect_url: S.TextOrNull('Where the provider itself publishes the records; null: it does not offer that.'),
   providers: Type.Array(Provider, { description: 'All providers that can be chosen.' }),
@@ -55,7 +56,8 @@ export const dnsPublishRoutes = (app: App) =>
     .use(authenticated)
     .post(
       '/:id/publish',
-      async ({ actor, params, body }) => dataBody(await publishDomain(app, actor, params.id, body)),
+      ({ actor, params, body, request }) =>
+        withoutTimeLimit(request, async () => dataBody(await publishDomain(app, actor, params.id, body))),
       {
         params: IdParam,
         body: PublishBody,

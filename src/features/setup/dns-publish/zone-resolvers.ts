@@ -15,6 +15,10 @@ import { isWithin } from './plan.ts'
 const TIMEOUT_MS = seconds(2)
 const MAX_NAME_SERVERS = 4
 
+/** Answers until the signal is aborted. */
+export const limitResolver = (base: Resolver, signal?: AbortSignal): Resolver =>
+  overrideResolver(base, () => (signal?.aborted ? { kind: 'timeout' } : undefined))
+
 /** Answers about `names` from these sets. */
 export const resolveFromSets = (base: Resolver, names: readonly string[], sets: readonly RecordSet[]): Resolver =>
   overrideResolver(base, (method, name) => {

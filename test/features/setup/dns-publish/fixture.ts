@@ -32,13 +32,14 @@ export async function startPublishTest(
   name: DaemonName,
   options: Partial<DaemonOptions> = {},
   settings: Readonly<Record<string, string>> = {},
+  domain = 'zone.test',
 ): Promise<PublishTest> {
   const daemon = await startDaemon(name, { zone: 'zone.test', ...options })
   const service = await createTestApi({
     settings: { TASSIS_DNS_SERVERS: daemon.address, TASSIS_OUTBOUND_IPS: '192.0.2.25', ...settings },
   })
   const { api } = service
-  const made = (await api('POST', '/v1/domains', { domain: 'zone.test' })).body as { data: { id: string } }
+  const made = (await api('POST', '/v1/domains', { domain })).body as { data: { id: string } }
   const { id } = made.data
   return {
     service,
@@ -69,6 +70,7 @@ export const connectTo = (
     {
       clock,
       fetch: undefined as never,
+      signal: new AbortController().signal,
       resolveServer: async (host, at) => [{ host, port: at }],
     },
     { server: `127.0.0.1:${port}`, key_name: 'full', secret: SECRET, ...more },

@@ -22,7 +22,7 @@ const fetch = new SafeFetch({
 afterAll(() => fetch.close())
 /** What is paced need not wait here. */
 const clock = { ...systemClock, sleep: async () => {} }
-const deps: DnsApiDeps = { fetch, clock, resolveServer: async () => [] }
+const deps: DnsApiDeps = { fetch, clock, signal: new AbortController().signal, resolveServer: async () => [] }
 
 function connect({ name }: Pick<ProviderStub, 'name'>, credentials: Readonly<Record<string, string>>): DnsApi {
   const provider = HTTP_PROVIDERS.find((one) => one.name === name)

@@ -1,9 +1,17 @@
 import { describe, expect, test } from 'bun:test'
+import { createServer, type Socket } from 'node:net'
+import type { Actor } from '#features/core/app/app.ts'
 import { publishAutomatically } from '#features/setup/dns-publish/auto-publish.ts'
+import { putPublication, sealFields } from '#features/setup/dns-publish/credentials.ts'
 import { DnsApiError } from '#features/setup/dns-publish/dns-api.ts'
+import { PROVIDERS, type PublishBody } from '#features/setup/dns-publish/model.ts'
 import { publishDomain } from '#features/setup/dns-publish/publish.ts'
 import { RFC2136 } from '#features/setup/dns-publish/rfc2136.ts'
-import { minutes } from '#platform/units.ts'
+import { createDomain, getDomain } from '#features/setup/domains/domains.ts'
+import { formatUuid } from '#platform/ids.ts'
+import { type Clock, systemClock } from '#platform/time/clock.ts'
+import { minutes, seconds } from '#platform/units.ts'
+import { createTestApi } from '#test/support/api.ts'
 import { areDaemonsAvailable, type DaemonName, SECRET, startDaemon } from '#test/support/dns-daemons.ts'
 import { startDnsServer } from '#test/support/dns-server.ts'
 import { startUpdateServer } from '#test/support/update-server.ts'
@@ -267,6 +275,43 @@ describe.skipIf(!areDaemonsAvailable())('kept credentials', () => {
     expect((await api('POST', `/v1/domains/${t.id}/publish`, {})).body).toMatchObject({ code: 'no_credentials' })
   })
 
+  const write = (t: PublishTest, body: object, onWrite: () => Promise<unknown>) => {
+    const provider = changeRfc2136((api) => ({
+      async write(zone, change) {
+        await api.write(zone, change)
+        await onWrite()
+      },
+    }))
+    return publishDomain(t.service.app, t.service.actor, t.id, body, [provider])
+  }
+
+  test('what is deleted during a run stays deleted, and ends the run', async () => {
+    await using t = await startPublishTest('bind')
+    const { app, api } = t.service
+    await t.post(request(t))
+    await api('PATCH', `/v1/domains/${t.id}`, { inbound_enabled: true })
+    const done = await write(t, {}, () => api('DELETE', `/v1/domains/${t.id}/publish`))
+    expect([done.is_kept, (await show(t))['provider']]).toEqual([false, null])
+    await t.post(request(t))
+    await api('POST', `/v1/domains/${t.id}/rotate-dkim`)
+    const rest = await write(t, {}, () => api('DELETE', `/v1/domains/${t.id}`))
+    expect(rest.records.flatMap(({ key, error }) => (error === null ? [] : [key, error]))).toEqual([
+      'dkim_ed25519_next',
+      expect.stringContaining('zone.test was deleted'),
+    ])
+    expect(app.db.query('SELECT * FROM dns_credentials').all()).toEqual([])
+  })
+
+  test('others, tried once or not to be kept, neither replace them nor are about them', async () => {
+    await using t = await startPublishTest('bind')
+    await t.post(request(t))
+    expect((await t.post({ ...request(t), keep: false })).is_kept).toBe(true)
+    const wrong = { ...t.credentials, secret: Buffer.alloc(32).toString('base64') }
+    const { status } = await t.service.api('POST', `/v1/domains/${t.id}/publish`, { ...request(t), credentials: wrong })
+    expect([status, await show(t)]).toEqual([422, expect.objectContaining({ provider: 'rfc2136', error: null })])
+    expect(t.outcome(await t.post({}))).toEqual(KEYS.map((key) => `${key}: leave unchanged`))
+  })
+
   test('only an operator may name a private address where the service does not allow them', async () => {
     await using t = await startPublishTest('bind', {}, { TASSIS_ALLOW_PRIVATE_NETWORKS: 'false' })
     const { app, api, actor } = t.service
@@ -274,5 +319,61 @@ describe.skipIf(!areDaemonsAvailable())('kept credentials', () => {
     expect(body).toMatchObject({ code: 'dns_rejected', message: expect.stringContaining('is private, loopback') })
     const done = await publishDomain(app, { ...actor, type: 'operator' }, t.id, request(t), [RFC2136])
     expect(done.records.map(({ state }) => state)).toEqual(KEYS.map(() => 'published'))
+  })
+})
+
+describe('a server that never answers', () => {
+  async function start(clock?: Clock) {
+    const sockets: Socket[] = []
+    const server = createServer((socket) => sockets.push(socket)).listen(0, '127.0.0.1')
+    const service = await createTestApi(clock ? { clock } : {})
+    const { port } = server.address() as { port: number }
+    return {
+      ...{ service, sockets },
+      request: { provider: 'rfc2136', credentials: { server: `127.0.0.1:${port}`, key_name: 'full', secret: SECRET } },
+      async register(actor: Actor, domain: string) {
+        const { uuid } = (await createDomain(service.app, actor, domain)).domain
+        return formatUuid(uuid)
+      },
+      async [Symbol.asyncDispose]() {
+        for (const socket of sockets) socket.destroy()
+        server.close()
+        await service[Symbol.asyncDispose]()
+      },
+    }
+  }
+  const hastened = {
+    ...systemClock,
+    after: (ms: number, run: () => void) => systemClock.after(ms === seconds(60) ? 200 : ms, run),
+  }
+
+  test.each<[string, Clock | undefined, () => AbortSignal | undefined]>([
+    ['after a minute', hastened, () => undefined],
+    ['with the service', undefined, () => AbortSignal.timeout(200)],
+  ])('a run ends %s', async (_, clock, stop) => {
+    await using t = await start(clock)
+    const { app, actor } = t.service
+    const id = await t.register(actor, 'zone.test')
+    const startedMs = performance.now()
+    const run = publishDomain(app, actor, id, t.request as PublishBody, PROVIDERS, stop())
+    await expect(run).rejects.toMatchObject({ code: 'dns_unavailable', message: expect.stringContaining('aborted') })
+    // Its own time limit is 10 seconds.
+    expect(performance.now() - startedMs).toBeLessThan(8000)
+  })
+
+  test('holds up one domain of a tenant at a time, and no other tenant', async () => {
+    await using t = await start()
+    const { app } = t.service
+    for (const [i, actor] of [t.service.actor, await t.service.newAccount()].entries())
+      for (const name of ['a', 'b', 'c']) {
+        const id = await t.register(actor, `${name}${i}.test`)
+        const domain = getDomain(app.db, actor.accountId, id)
+        const fields = sealFields(app, domain, t.request.credentials)
+        const kept = { domainId: domain.id, provider: 'rfc2136', zone: '', fields, allowsPrivate: 0, keptAt: 1 }
+        const rest = { publishedAt: null, error: null, recordsHash: '', nextAttemptAt: 0 }
+        await app.commit.write((tx) => putPublication(tx, { ...kept, ...rest }))
+      }
+    await publishAutomatically(app, AbortSignal.timeout(1000))
+    expect(t.sockets.length).toBe(2)
   })
 })

@@ -55,12 +55,12 @@ export class ApiClient {
   /** Any response with sense. An object is sent as JSON, a string as XML. */
   async send(method: Method, path: string, content: object | string = ''): Promise<ApiReply> {
     const { baseUrl, title, paceMs, authenticate, parse } = this.#options
-    const { fetch, clock } = this.#deps
+    const { fetch, clock, signal } = this.#deps
     if (paceMs > 0) await clock.sleep(paceMs)
     const [type, body] = typeof content === 'string' ? ['xml', content] : ['json', JSON.stringify(content)]
     const request: ApiRequest = { method, url: `${baseUrl}${path}`, body }
     const headers = { ...(body !== '' && { 'content-type': `application/${type}` }), ...(await authenticate(request)) }
-    const outcome = await fetch.send(request.url, { method, body, headers, ...LIMITS })
+    const outcome = await fetch.send(request.url, { method, body, headers, signal, ...LIMITS })
     if (outcome.kind === 'failed') {
       const problem = outcome.cause === 'refused' ? 'rejected' : 'unavailable'
       throw new DnsApiError(problem, `${title} could not be reached: ${outcome.reason}`)
