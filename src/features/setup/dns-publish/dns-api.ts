@@ -17,6 +17,8 @@ export interface RecordSet {
    * lower case, without a trailing dot.
    */
   readonly values: readonly string[]
+  /** Whether the provider answers with addresses of its own instead. */
+  readonly isProxied?: boolean
 }
 
 /** A change of one record set: what was read, and what is to be there. Values in both stay untouched. */

@@ -13,7 +13,9 @@ export type PlannedRecord = Omit<PublishedRecord, 'state' | 'error'> & { readonl
 /** The zone as the provider has it. */
 export interface ZoneView {
   readonly zone: string
-  /** All sets at the names of the records, and at the names between them and the zone. */
+  /** The domain whose records these are, and for which alone the credentials may be used. */
+  readonly domain: string
+  /** All sets at the names of the records, at the names between them and the zone, and at their wildcards. */
   readonly sets: readonly RecordSet[]
 }
 
@@ -29,6 +31,11 @@ export function planRecord(key: string, record: DnsRecord, check: Check | undefi
     ...{ key, type, name, action, before: [...before], after: [...after], reason },
     ttlSeconds: present?.ttlSeconds ?? TTL_SECONDS,
   })
+  if (present?.isProxied)
+    return plan(
+      'conflict',
+      `The provider puts its proxy in front of ${name}, and answers otherwise. Switch the proxy off (grey cloud).`,
+    )
   if (check?.verified) {
     const addition = key === 'dmarc' ? addReportAddress(before, record.value) : undefined
     return addition
@@ -50,6 +57,8 @@ export function planRecord(key: string, record: DnsRecord, check: Check | undefi
   if (key === 'dmarc' && check?.outcome !== 'missing') return plan('conflict', check?.detail ?? '')
   if (existing.length === 0) return add()
   if (key !== 'spf') return plan('leave', 'There is one already.')
+  // A term that could not be looked up may be the one that makes the record invalid.
+  if (check?.outcome === 'unknown') return plan('conflict', check.detail)
   const merged = mergeSpf(existing, record.value)
   return plan('change', 'The SPF record that is there keeps its terms and gets ours.', [...others, merged])
 }
@@ -74,8 +83,11 @@ function planMx(
 }
 
 /** Why a record cannot be at a name, whatever its values; undefined: it can. */
-function findObstacle(name: string, { type, value }: DnsRecord, { zone, sets }: ZoneView): string | undefined {
+function findObstacle(name: string, { type, value }: DnsRecord, view: ZoneView): string | undefined {
+  const { zone, domain, sets } = view
   if (!isWithin(name, zone)) return `${name} is not in the zone ${zone}. Publish it in the zone of that name.`
+  if (!isWithin(name, domain))
+    return `${name} is not below ${domain}, for which alone these credentials are used. Publish the record yourself.`
   const cut = sets.find((set) => set.type === 'NS' && set.name !== zone && isWithin(name, set.name))
   if (cut) return `${cut.name} is a zone of its own, at ${cut.values.join(' and ')}. Publish the record there.`
   const there = sets.filter((set) => set.name === name)
@@ -89,6 +101,19 @@ function findObstacle(name: string, { type, value }: DnsRecord, { zone, sets }: 
     return `${name} is an alias (CNAME) of ${alias.values[0]} and not of ${value}. Change it if nothing uses it.`
   const types = [...new Set(there.map((set) => set.type))].join(', ')
   return types && `${name} has records (${types}), beside which DNS allows no CNAME. Remove them, or use another name.`
+}
+
+/**
+ * The names that a wildcard no longer covers once there are records of their own, or below them (RFC 4592 §2.2.1). Those
+ * that only this service uses do not count.
+ */
+export const listCutNames = (key: string, host: string, zone: string): string[] =>
+  listNames(host, zone).filter((name) => name !== zone && !name.startsWith('_') && (name !== host || key === 'mx'))
+
+/** A name in the zone, and those above it, up to the zone; none: it is not in the zone. */
+export function listNames(name: string, zone: string): string[] {
+  const labels = name.split('.')
+  return labels.map((_, i) => labels.slice(i).join('.')).filter((one) => isWithin(one, zone))
 }
 
 export const isWithin = (name: string, zone: string): boolean => name === zone || name.endsWith(`.${zone}`)

@@ -9,6 +9,7 @@ import { AppError, conflict, invalid } from '#platform/errors.ts'
 import { formatUuid } from '#platform/ids.ts'
 import { perOwner } from '#platform/per-owner.ts'
 import { hours, seconds } from '#platform/units.ts'
+import type { Resolver } from '#protocols/dns/resolver.ts'
 import { type Check, isUnanswered } from '../domains/check-result.ts'
 import { runDnsCheck } from '../domains/dns-check-slots.ts'
 import type { DnsRecord } from '../domains/dns-records.ts'
@@ -20,13 +21,13 @@ import {
   getDomain,
   isVerifiedElsewhere,
 } from '../domains/domains.ts'
-import { checkRecords, findZone, isMissing, listUsedRecords } from '../domains/published-dns.ts'
+import { checkRecords, findZone, isMissing, listUsedRecords, METHODS } from '../domains/published-dns.ts'
 import { verifyDomain, verifyTracking } from '../domains/verify.ts'
 import { findPublication, openFields, putPublication, sealFields } from './credentials.ts'
 import { DnsApiError, type DnsApiProblem, type RecordSet } from './dns-api.ts'
 import type { DnsApiDeps, DnsProviderEntry } from './dns-provider.ts'
 import { PROVIDERS, type PublishBody, type Published, type PublishedRecord } from './model.ts'
-import { isWithin, type PlannedRecord, planRecord } from './plan.ts'
+import { listCutNames, listNames, type PlannedRecord, planRecord, type ZoneView } from './plan.ts'
 import { createZoneResolver, limitResolver, resolveFromSets } from './zone-resolvers.ts'
 
 /** Changes when other records are wanted. */
@@ -139,29 +140,46 @@ async function publish(run: Run, { dry_run: isDryRun = false, keep = true }: Pub
 
 async function planAll({ app, domain, api, signal, wanted }: Run) {
   const zone = await api.findZone(domain.domain)
-  // Also the names between, any of which may be a zone of its own.
   const names = new Set<string>()
-  for (const [, { host }] of wanted)
-    for (let name = host.toLowerCase(); isWithin(name, zone); name = name.slice(name.indexOf('.') + 1)) {
-      names.add(name)
-      if (name === zone) break
-    }
+  for (const [key, { host }] of wanted) {
+    // Also the names between, any of which may be a zone of its own.
+    for (const name of listNames(host.toLowerCase(), zone)) names.add(name)
+    for (const name of listCutNames(key, host.toLowerCase(), zone)) names.add(name.replace(/^[^.]+/, '*'))
+  }
   const sets = await api.read(zone, [...names])
+  const resolver = limitResolver(app.freshResolver, signal)
   const check = (at: readonly RecordSet[]): Promise<Readonly<Record<string, Check>>> =>
-    checkRecords(app, domain, resolveFromSets(limitResolver(app.freshResolver, signal), [...names], at))
+    checkRecords(app, domain, resolveFromSets(resolver, [...names], at))
   const checks = await check(sets)
-  const planned = wanted.map(([key, record]) => planRecord(key, record, checks[key], { zone, sets }))
+  const view = { zone, domain: domain.domain, sets }
+  const planned = wanted.map(([key, record]) => planRecord(key, record, checks[key], view))
   // What the zone would be afterwards must pass, too: a merged SPF record may need too many look-ups.
   const later = await check(applyPlan(sets, planned))
-  return {
-    zone,
-    names: [...names],
-    planned: planned.map((one): PlannedRecord => {
-      const found = isWritten(one) ? later[one.key] : undefined
-      if (!found || found.verified || found.outcome === 'unknown') return one
-      return { ...one, action: 'conflict', after: one.before, reason: `With our record it would fail: ${found.detail}` }
-    }),
+  const findConflict = async (one: PlannedRecord) => {
+    const found = later[one.key]
+    const isUnknown = found?.outcome === 'unknown' && !(one.key === 'spf' && one.action === 'change')
+    if (found && !found.verified && !isUnknown) return `With our record it would fail: ${found.detail}`
+    return one.action === 'create' ? findCut(resolver, one.key, one.name, view) : undefined
   }
+  const safe = planned.map(async (one): Promise<PlannedRecord> => {
+    const reason = isWritten(one) ? await findConflict(one) : undefined
+    return reason === undefined ? one : { ...one, action: 'conflict', after: one.before, reason }
+  })
+  return { zone, names: [...names], planned: await Promise.all(safe) }
+}
+
+/** Why a record would take a name out of DNS that its owner uses by a wildcard; undefined: it does not. */
+async function findCut(resolver: Resolver, key: string, host: string, { zone, sets }: ZoneView) {
+  for (const name of listCutNames(key, host, zone).filter((one) => !sets.some((set) => set.name === one)))
+    for (const { name: wildcard, type } of sets) {
+      const method = METHODS.find((one) => one === type.toLowerCase())
+      if (!method || !wildcard.startsWith('*') || !name.endsWith(wildcard.slice(1))) continue
+      const { kind } = await resolver[method](name)
+      // Else the wildcard does not cover it now, because of other records below it.
+      if (kind !== 'nodata' && kind !== 'nxdomain')
+        return `The wildcard ${wildcard} (${type}) covers ${name}, and would not once it has records of its own, or below it. Publish a ${type} record at ${name} as well, then publish again.`
+    }
+  return undefined
 }
 
 /** Why records were not published, by key. */

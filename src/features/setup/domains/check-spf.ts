@@ -65,12 +65,18 @@ async function resolveAddresses(
 /** An address that no record allows (RFC 5737), so that all terms are evaluated. */
 const STRANGER = '198.51.100.255'
 
-/** Whether the record, for senders that no term matches early, needs more than ten look-ups (RFC 7208 §4.6.4). */
-export async function exceedsSpfLimits(resolver: Resolver, host: string): Promise<boolean> {
+/** The problem of the record for senders that no term matches early, such as over ten look-ups (RFC 7208 §4.6.4). */
+export async function findSpfProblem(resolver: Resolver, host: string): Promise<result.Check | undefined> {
   const { spf } = await import('mailauth/lib/spf')
   const sender = `postmaster@${host}`
-  const evaluation = await spf({ sender, ip: STRANGER, helo: host, resolver: createMailauthResolver(resolver) })
-  return evaluation.status.result === 'permerror'
+  const { status } = await spf({ sender, ip: STRANGER, helo: host, resolver: createMailauthResolver(resolver) })
+  const reason = status.comment?.split(': ').at(-1)
+  if (/^temp/.test(status.result))
+    return result.unknown(`A name in the SPF record could not be looked up (${reason}). Try again in a few minutes.`)
+  if (status.result !== 'permerror') return undefined
+  return result.wrong(
+    `The SPF record is invalid for other senders (${reason}). Correct its terms, or remove those that nothing uses: a record may need ten DNS look-ups at most.`,
+  )
 }
 
 type Evaluation = Awaited<ReturnType<typeof Spf>>

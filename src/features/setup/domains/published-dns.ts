@@ -7,8 +7,8 @@ import { isoTime } from '#platform/http/envelope.ts'
 import type { Answer, Resolver } from '#protocols/dns/resolver.ts'
 import { parseTags } from './check-dkim.ts'
 import { checkTlsReports, isDmarc } from './check-dmarc.ts'
-import { adviseTxt, type Check, removeQuoting, wrong } from './check-result.ts'
-import { checkSpf, exceedsSpfLimits, isSpf } from './check-spf.ts'
+import { adviseTxt, type Check, removeQuoting } from './check-result.ts'
+import { checkSpf, findSpfProblem, isSpf } from './check-spf.ts'
 import { checkTracking } from './check-tracking.ts'
 import { checkDomain } from './checks.ts'
 import data from './dns-providers.json' with { type: 'json' }
@@ -256,7 +256,8 @@ async function findKeptDmarc(resolver: Resolver, domain: string): Promise<Kept> 
   return {}
 }
 
-const METHODS = ['mx', 'a', 'aaaa', 'txt', 'cname', 'ns', 'ptr'] as const
+/** Of a resolver. */
+export const METHODS = ['mx', 'a', 'aaaa', 'txt', 'cname', 'ns', 'ptr'] as const
 type Method = (typeof METHODS)[number]
 type MaybeAnswer = Answer<unknown> | undefined
 
@@ -327,9 +328,6 @@ export function listUsedRecords(app: App, domain: Domain): [key: string, record:
 export const isMissing = ([key, { verified }]: [key: string, record: DnsRecord]): boolean =>
   !verified && key !== 'tls_reports'
 
-const TOO_MANY_LOOKUPS =
-  'The SPF record is invalid for other senders, as it may need more than ten DNS look-ups: remove terms that nothing uses.'
-
 /** Checks all records, those that cover the other nodes of a cluster too. */
 export async function checkRecords(
   app: App,
@@ -338,11 +336,11 @@ export async function checkRecords(
 ): Promise<Readonly<Record<string, Check>>> {
   const { trackingDomain: host } = domain
   const dns = { ...toDomainDns(app, domain), needsOtherNodes: true }
-  const [records, tracking, isTooLong] = await Promise.all([
+  const [records, tracking, spfProblem] = await Promise.all([
     checkDomain(resolver, dns),
     host === null ? undefined : checkTracking(resolver, { host, target: getCnameTarget(app.config) }),
-    exceedsSpfLimits(resolver, toReturnPathHost(dns)),
+    findSpfProblem(resolver, toReturnPathHost(dns)),
   ])
-  const spf = isTooLong && records.spf.verified ? wrong(TOO_MANY_LOOKUPS) : records.spf
+  const spf = (records.spf.verified && spfProblem) || records.spf
   return { ...records, spf, ...(tracking && { tracking }) }
 }

@@ -76,8 +76,11 @@ describe.each(STUBS.map((stub) => [stub.name, stub] as const))('%s', (name, stub
 
   test('reads the sets of all types at the names', async () => {
     await using it = await open(stub)
-    const sets = await it.api.read('example.com', ['example.com', 'www.example.com', '_dmarc.example.com'])
+    it.zone.put('*', 'A', '192.0.2.3')
+    const names = ['', 'www.', '_dmarc.', '*.'].map((label) => `${label}example.com`)
+    const sets = await it.api.read('example.com', names)
     expect(sets.map(({ name, type, values }) => [name, type, values.toSorted()]).sort()).toEqual([
+      ['*.example.com', 'A', ['192.0.2.3']],
       ['example.com', 'A', ['192.0.2.1']],
       ['example.com', 'MX', ['10 mail.example.net']],
       ['example.com', 'TXT', ['google-site-verification=abc', SPF]],
@@ -248,11 +251,30 @@ test.each(['cloudflare', 'digitalocean', 'ovh'])(
   },
 )
 
+test.each(['digitalocean', 'ovh'])('%s: of two equal records, one stays', async (name) => {
+  await using it = await open(getStub(name))
+  for (const value of ['"v=spf1 -all"', '"v=spf1 -all"']) it.zone.put('twice', 'TXT', value)
+  const change = {
+    name: 'twice.example.com',
+    type: 'TXT',
+    ttlSeconds: 60,
+    before: ['v=spf1 -all', 'v=spf1 -all'],
+  } as const
+  await it.api.write('example.com', { ...change, after: ['v=spf1 -all'] })
+  expect(it.zone.dns.filter((line) => line.startsWith('twice'))).toEqual(['twice.example.com 3600 TXT v=spf1 -all'])
+})
+
+test('Cloudflare: a record behind the proxy is known', async () => {
+  await using it = await open(getStub('cloudflare'))
+  for (const record of it.zone.records) if (record.type === 'CNAME') Object.assign(record, { proxied: true })
+  expect(await it.api.read('example.com', ['www.example.com'])).toMatchObject([{ type: 'CNAME', isProxied: true }])
+})
+
 test('deSEC: reads zones of more sets than a response has, name by name', async () => {
   await using it = await open(getStub('desec'))
   for (let i = 0; i < 501; i++) it.zone.put(`h${i}`, 'A', '192.0.2.2')
   const sets = await it.api.read('example.com', ['h7.example.com', 'none.example.com'])
-  expect(sets).toEqual([{ name: 'h7.example.com', type: 'A', ttlSeconds: 3600, values: ['192.0.2.2'] }])
+  expect(sets).toMatchObject([{ name: 'h7.example.com', type: 'A', ttlSeconds: 3600, values: ['192.0.2.2'] }])
 })
 
 test('Route 53: leaves an alias alone, and reports several public zones of a name', async () => {

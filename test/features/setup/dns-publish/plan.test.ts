@@ -1,6 +1,6 @@
 import { expect, test } from 'bun:test'
 import { planRecord } from '#features/setup/dns-publish/plan.ts'
-import { missing, verified, wrong } from '#features/setup/domains/check-result.ts'
+import { missing, unknown, verified, wrong } from '#features/setup/domains/check-result.ts'
 import type { DnsRecord } from '#features/setup/domains/dns-records.ts'
 
 const PRINTED = 'v=DMARC1; p=none; rua=mailto:ours@zone.test'
@@ -15,14 +15,16 @@ test.each([
 ])('a valid policy stays and gets our report address once: %s', (there, expected) => {
   const sets = [setAt('_dmarc.zone.test', 'TXT', 'other', there)]
   const record = txt('_dmarc.zone.test', PRINTED)
-  const plan = planRecord('dmarc', record, verified('It is valid.'), { zone: 'zone.test', sets })
+  const plan = planRecord('dmarc', record, verified('It is valid.'), { zone: 'zone.test', domain: 'zone.test', sets })
   expect(plan).toMatchObject({
     action: expected === undefined ? 'leave' : 'change',
     after: ['other', expected ?? there],
     ttlSeconds: 60,
   })
   // An inherited policy has no record to change.
-  expect(planRecord('dmarc', record, verified('Inherited.'), { zone: 'zone.test', sets: [] }).action).toBe('leave')
+  expect(
+    planRecord('dmarc', record, verified('Inherited.'), { zone: 'zone.test', domain: 'zone.test', sets: [] }).action,
+  ).toBe('leave')
 })
 
 test('records that are ours in part are completed, and what cannot be at a name is a conflict', () => {
@@ -34,7 +36,7 @@ test('records that are ours in part are completed, and what cannot be at a name 
     further_values: ['b.test'],
     verified: false,
   }
-  const view = (...sets: ReturnType<typeof setAt>[]) => ({ zone: 'zone.test', sets })
+  const view = (...sets: ReturnType<typeof setAt>[]) => ({ zone: 'zone.test', domain: 'zone.test', sets })
   const plan = planRecord('mx', mx, wrong('Not to b.test.'), view(setAt('zone.test', 'MX', '5 a.test')))
   expect([plan.action, plan.after]).toEqual(['change', ['5 a.test', '10 b.test']])
   const cname = (host: string): DnsRecord => ({ type: 'CNAME', host, value: 'us.test', verified: false })
@@ -48,4 +50,17 @@ test('records that are ours in part are completed, and what cannot be at a name 
   expect([reportPlan('other'), reportPlan('v=TLSRPTv1; rua=mailto:me@zone.test')]).toEqual(['change', 'leave'])
   const dmarc = planRecord('dmarc', txt('_dmarc.zone.test', PRINTED), undefined, view())
   expect(dmarc.action).toBe('conflict')
+  // Credentials of a domain below the zone are not used for its other names.
+  const below = { ...view(), domain: 'news.zone.test' }
+  const outside = planRecord('tracking', cname('links.zone.test'), missing('None.'), below)
+  expect([outside.action, outside.reason]).toEqual(['conflict', expect.stringContaining('is not below news.zone.test')])
+  const proxied = { ...setAt('links.zone.test', 'CNAME', 'us.test'), isProxied: true }
+  const hidden = planRecord('tracking', cname('links.zone.test'), verified('An alias.'), view(proxied))
+  expect([hidden.action, hidden.reason]).toEqual(['conflict', expect.stringContaining('Switch the proxy off')])
+  const spf = txt('send.zone.test', 'v=spf1 ip4:192.0.2.1 -all')
+  const there = view(setAt(spf.host, 'TXT', 'v=spf1 include:silent.test -all'))
+  expect(planRecord('spf', spf, unknown('No answer.'), there)).toMatchObject({
+    action: 'conflict',
+    reason: 'No answer.',
+  })
 })

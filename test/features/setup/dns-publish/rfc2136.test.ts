@@ -66,6 +66,8 @@ describe.skipIf(!areDaemonsAvailable()).each<DaemonName>(['bind', 'knot'])('%s',
       change({ name: 'gone.zone.test', before: ['was'], after: ['mine'] }),
     ])
       expect(await problemOf(api.write('zone.test', stale))).toStartWith('changed: ')
+    const beside = change({ name: 'mx.zone.test', type: 'CNAME', after: ['mine.test'] })
+    expect(await problemOf(api.write('zone.test', beside))).toContain('CNAME record of mx.zone.test has other records')
     expect(await daemon.dump()).toEqual(after)
   })
 

@@ -7,7 +7,15 @@ import { type Connect, changeRecords, formatValue, parseName, parseValue, toRela
 const AUTOMATIC_TTL = 1
 
 type CloudflareZones = { result: { id: string; name: string }[] }
-type CloudflareRecord = { id: string; name: string; type: string; content?: string; ttl: number; priority?: number }
+type CloudflareRecord = {
+  id: string
+  name: string
+  type: string
+  content?: string
+  ttl: number
+  priority?: number
+  proxied?: boolean
+}
 type CloudflarePage = { result: CloudflareRecord[]; result_info?: { total_pages?: number } }
 
 /** A changed record keeps its TTL, comment and tags. */
@@ -23,9 +31,9 @@ export const cloudflare: Connect = (api) => ({
     if ((info?.total_pages ?? 1) > 1) return undefined
     return result
       .filter((record) => parseName(record.name) === name)
-      .map(({ id, type, ttl, priority, content: raw = '' }) => {
+      .map(({ id, type, ttl, priority, proxied: isProxied, content: raw = '' }) => {
         const value = parseValue(type, type === 'MX' ? `${priority} ${raw}` : raw)
-        return { id, type, raw, value, ttl: ttl === AUTOMATIC_TTL ? 300 : ttl, note: String(ttl) }
+        return { id, type, raw, value, isProxied, ttl: ttl === AUTOMATIC_TTL ? 300 : ttl, note: String(ttl) }
       })
   },
   apply: (set) =>

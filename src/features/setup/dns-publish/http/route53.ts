@@ -65,9 +65,11 @@ export const route53: Connect = (api, { access_key_id: id = '', secret_access_ke
   },
   async list(path, _zone, name) {
     // The page begins with this name, and has room for its types and weighted sets.
-    const { ListResourceRecordSetsResponse: page } = await api.call<Sets>('GET', `${path}?maxitems=300&name=${name}.`)
+    const query = `maxitems=300&name=${name.replace('*', '%2A')}.`
+    const { ListResourceRecordSetsResponse: page } = await api.call<Sets>('GET', `${path}?${query}`)
     const { ResourceRecordSet: sets = [] } = page.ResourceRecordSets
-    return sets.filter(({ Name }) => parseName(Name) === name).flatMap(toRecords)
+    // It writes a wildcard as an escape.
+    return sets.filter(({ Name }) => parseName(Name.replace('\\052', '*')) === name).flatMap(toRecords)
   },
   async apply({ path, name, type, ttl, current, raws }) {
     if (current.some(({ value }) => value === SPECIAL))

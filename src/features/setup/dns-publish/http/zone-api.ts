@@ -17,6 +17,7 @@ export interface StoredRecord {
   /** As the provider has it. */
   readonly raw: string
   readonly ttl: number
+  readonly isProxied?: boolean | undefined
   /** What the provider has besides. */
   readonly note?: string | undefined
 }
@@ -87,8 +88,11 @@ export function createDnsApi(api: ApiClient, backend: ZoneBackend, title: string
     const all = await backend.listAll?.(path, zone)
     for (const name of names) {
       const found = all ? (all.get(name) ?? []) : await list(path, zone, name)
-      for (const [type, records] of Map.groupBy(found, (record) => record.type))
-        sets.push({ name, type, ttlSeconds: records[0]?.ttl ?? 0, values: records.map(({ value }) => value) })
+      for (const [type, records] of Map.groupBy(found, (record) => record.type)) {
+        const isProxied = records.some((record) => record.isProxied)
+        const values = records.map(({ value }) => value)
+        sets.push({ name, type, ttlSeconds: records[0]?.ttl ?? 0, values, isProxied })
+      }
     }
     return sets
   }
@@ -98,7 +102,8 @@ export function createDnsApi(api: ApiClient, backend: ZoneBackend, title: string
     const values = current.map(({ value }) => value)
     if (values.toSorted().join('\n') !== before.toSorted().join('\n'))
       throw new DnsApiError('changed', `The ${type} records of ${name} changed since they were read. Try again.`)
-    const kept = current.filter(({ value }) => after.includes(value))
+    // Of equal records, one stays.
+    const kept = current.filter(({ value }, i) => after.includes(value) && values.indexOf(value) === i)
     const removed = current.filter((record) => !kept.includes(record))
     const added = after.filter((value) => !values.includes(value))
     if (/[^\x20-\x7e]/.test(added.join('')))

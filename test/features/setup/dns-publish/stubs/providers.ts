@@ -225,7 +225,7 @@ const ovh: ProviderStub = {
     if (method === 'GET' && record) return json(toWire(record))
     if (method === 'GET') {
       // SQL LIKE.
-      const pattern = new RegExp(`^${(query.get('subDomain') ?? '').replaceAll('.', '\\.').replaceAll('_', '.')}$`)
+      const pattern = new RegExp(`^${(query.get('subDomain') ?? '').replaceAll(/[.*]/g, '\\$&').replaceAll('_', '.')}$`)
       return json(zone.records.filter(({ name }) => pattern.test(toRelative(zone, name, ''))).map((one) => one.id))
     }
     if (method === 'DELETE') {
@@ -342,7 +342,9 @@ function findAwsProblem({ method, headers, path, query, body }: StubRequest, now
   const date = headers['x-amz-date'] ?? ''
   const at = Date.parse(date.replace(/^(....)(..)(..T..)(..)/, '$1-$2-$3:$4:'))
   if (!(Math.abs(at - now) < 300_000)) return 'Signature expired'
-  const fields = [...query].map((field) => field.map(encodeURIComponent).join('=')).sort()
+  const fields = [...query]
+    .map((field) => field.map((one) => encodeURIComponent(one).replaceAll('*', '%2A')).join('='))
+    .sort()
   const url = `https://${headers['host']}${path}${fields.length > 0 ? '?' : ''}${fields.join('&')}`
   const request = { method: method as 'GET' | 'POST', url, body }
   const expected = signAws(request, AWS.access_key_id, AWS.secret_access_key, 'us-east-1/route53', at)
@@ -377,7 +379,7 @@ const route53: ProviderStub = {
         first?.extra === 'alias'
           ? '<AliasTarget><DNSName>x.</DNSName></AliasTarget>'
           : `<TTL>${first?.ttl}</TTL><ResourceRecords>${records.join('')}</ResourceRecords>`
-      return `<ResourceRecordSet><Name>${first?.name}.</Name><Type>${first?.type}</Type>${rest}</ResourceRecordSet>`
+      return `<ResourceRecordSet><Name>${first?.name.replace('*', '\\052')}.</Name><Type>${first?.type}</Type>${rest}</ResourceRecordSet>`
     }
     if (method === 'GET') {
       // In the order of names, from the one that is asked for; others follow it.
