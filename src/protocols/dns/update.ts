@@ -70,7 +70,7 @@ export function exchangeSigned(
   })
   const responses = new Map<number, VerifiedResponse>()
   const { promise, resolve, reject } = Promise.withResolvers<VerifiedResponse[]>()
-  const socket = connect(server.port, server.host)
+  const socket = connect({ ...server, signal })
   const fail = (reason: string) => reject(new Error(reason))
   let received = Buffer.alloc(0)
   const take = (bytes: Buffer): void => {
@@ -97,13 +97,9 @@ export function exchangeSigned(
   })
   socket.on('error', (error) => fail(error.message))
   socket.on('close', () => fail('it closed the connection'))
-  const onAbort = () => fail('the request was aborted')
-  if (signal.aborted) onAbort()
-  signal.addEventListener('abort', onAbort)
   const timer = clock.after(timeoutMs, () => fail(`it did not respond within ${timeoutMs / 1000} seconds`))
   return promise.finally(() => {
     timer.cancel()
-    signal.removeEventListener('abort', onAbort)
     socket.destroy()
   })
 }

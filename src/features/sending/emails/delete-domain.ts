@@ -6,7 +6,7 @@ import type { Database } from 'bun:sqlite'
 import type { Actor, App } from '#features/core/app/app.ts'
 import { createSystemActor } from '#features/core/audit-logs/audit.ts'
 import { type Status, statusCode } from '#features/sending/queue/status.ts'
-import { forgetCredentials } from '#features/setup/dns-publish/credentials.ts'
+import { forgetCredentials, removePublication } from '#features/setup/dns-publish/credentials.ts'
 import { type Domain, eraseDomain, listDeletedDomains, markDeleted } from '#features/setup/domains/domains.ts'
 import { prepareStatements } from '#platform/db/open.ts'
 import { formatUuid } from '#platform/ids.ts'
@@ -68,7 +68,11 @@ export async function removeDeletedDomains(app: App): Promise<number> {
     for (const domain of domains) {
       await cancelScheduledMail(app, createSystemActor(domain), domain)
       if (await hasOpenMail(app, domain)) continue
-      await app.commit.writeFromReserve((tx) => eraseDomain(tx, domain.id))
+      await app.commit.writeFromReserve((tx) => {
+        eraseDomain(tx, domain.id)
+        // Still there after the deletion of an account.
+        removePublication(tx, domain.id)
+      })
       app.log.info({ domain: formatUuid(domain.uuid) }, 'deleted domain removed: all its mail has ended')
       removed++
     }

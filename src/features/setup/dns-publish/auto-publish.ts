@@ -11,9 +11,9 @@ import { AppError } from '#platform/errors.ts'
 import { formatUuid } from '#platform/ids.ts'
 import { mapConcurrently } from '#platform/queue/map-concurrently.ts'
 import { minutes } from '#platform/units.ts'
-import { type Domain, findDomainById } from '../domains/domains.ts'
+import { findDomainById } from '../domains/domains.ts'
 import { isMissing, listUsedRecords } from '../domains/published-dns.ts'
-import { findPublication, listPublications, type Publication, putPublication } from './credentials.ts'
+import { findPublication, listPublications, putPublication } from './credentials.ts'
 import { PROVIDERS } from './model.ts'
 import { checkPublished, hashRecords, publishDomain, RETRY_DELAY_MS } from './publish.ts'
 
@@ -35,22 +35,20 @@ export async function publishAutomatically(app: App, signal?: AbortSignal): Prom
     const last = found.at(-1)
     if (!last) return
     after = last.domainId
-    const tenants = Map.groupBy(found, ({ domainId }) => {
-      const domain = findDomainById(app.db, domainId)
-      return domain && getTenantId(app.db, domain.accountId)
-    })
-    await mapConcurrently([...tenants], MAX_CONCURRENT_TENANTS, async ([tenant = 0, publications]) => {
+    const domains = found.flatMap(({ domainId }) => findDomainById(app.db, domainId) ?? [])
+    const tenants = Map.groupBy(domains, ({ accountId }) => getTenantId(app.db, accountId))
+    await mapConcurrently([...tenants], MAX_CONCURRENT_TENANTS, async ([tenant, theirs]) => {
       const endMs = turnEnds.getOrInsertComputed(tenant, () => app.clock.monotonicMs() + TENANT_TURN_MS)
-      for (const known of publications) {
-        const domain = findDomainById(app.db, known.domainId)
-        if (signal?.aborted || app.clock.monotonicMs() >= endMs) return
-        if (domain) await publishIfNeeded(app, domain, known, signal)
-      }
+      for (const { id } of theirs)
+        if (!signal?.aborted && app.clock.monotonicMs() < endMs) await publishIfNeeded(app, id, signal)
     })
   }
 }
 
-async function publishIfNeeded(app: App, domain: Domain, known: Publication, signal?: AbortSignal): Promise<void> {
+async function publishIfNeeded(app: App, id: number, signal?: AbortSignal): Promise<void> {
+  const domain = findDomainById(app.db, id)
+  const known = domain && findPublication(app.db, domain)
+  if (!known) return
   const records = listUsedRecords(app, domain)
   const isChanged = hashRecords(records) !== known.recordsHash
   if (!isChanged && !records.some(isMissing)) return

@@ -61,9 +61,11 @@ export const sealFields = ({ keys }: App, { uuid }: Domain, fields: Credentials)
 export const openFields = ({ keys }: App, { uuid }: Domain, { fields }: Publication): Credentials | undefined =>
   fields === null ? undefined : (JSON.parse(keys.unsealText(fields, toContext(uuid))) as Credentials)
 
+export const removePublication = (tx: Tx, domainId: number): void => void sql(tx.db).remove.run(domainId)
+
 /** Deletes the credentials of a domain, and what was published with them. */
 export function forgetCredentials(app: App, tx: Tx, actor: Actor, domain: Domain): void {
   const known = findPublication(tx.db, domain)
   if (known?.fields) auditDomain(app, tx, actor, 'dns_credentials_deleted', domain, { provider: known.provider })
-  sql(tx.db).remove.run(domain.id)
+  removePublication(tx, domain.id)
 }

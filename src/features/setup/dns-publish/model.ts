@@ -1,7 +1,7 @@
 /** @module The DNS providers whose zones this service can change, and what publishing by them takes and returns. */
 import { type Static, Type } from '@sinclair/typebox'
 import * as S from '#platform/http/schemas.ts'
-import type { DnsProviderEntry } from './dns-provider.ts'
+import type { DnsProviderEntry } from './dns-api.ts'
 import { HTTP_PROVIDERS } from './http/providers.ts'
 import { RFC2136 } from './rfc2136.ts'
 

@@ -31,11 +31,6 @@ export function planRecord(key: string, record: DnsRecord, check: Check | undefi
     ...{ key, type, name, action, before: [...before], after: [...after], reason },
     ttlSeconds: present?.ttlSeconds ?? TTL_SECONDS,
   })
-  if (present?.isProxied)
-    return plan(
-      'conflict',
-      `The provider puts its proxy in front of ${name}, and answers otherwise. Switch the proxy off (grey cloud).`,
-    )
   if (check?.verified) {
     const addition = key === 'dmarc' ? addReportAddress(before, record.value) : undefined
     return addition
@@ -102,13 +97,6 @@ function findObstacle(name: string, { type, value }: DnsRecord, view: ZoneView):
   const types = [...new Set(there.map((set) => set.type))].join(', ')
   return types && `${name} has records (${types}), beside which DNS allows no CNAME. Remove them, or use another name.`
 }
-
-/**
- * The names that a wildcard no longer covers once there are records of their own, or below them (RFC 4592 §2.2.1). Those
- * that only this service uses do not count.
- */
-export const listCutNames = (key: string, host: string, zone: string): string[] =>
-  listNames(host, zone).filter((name) => name !== zone && !name.startsWith('_') && (name !== host || key === 'mx'))
 
 /** A name in the zone, and those above it, up to the zone; none: it is not in the zone. */
 export function listNames(name: string, zone: string): string[] {

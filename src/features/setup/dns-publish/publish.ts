@@ -21,14 +21,19 @@ import {
   getDomain,
   isVerifiedElsewhere,
 } from '../domains/domains.ts'
-import { checkRecords, findZone, isMissing, listUsedRecords, METHODS } from '../domains/published-dns.ts'
+import {
+  checkRecords,
+  createZoneResolver,
+  findZone,
+  isMissing,
+  listUsedRecords,
+  overrideResolver,
+} from '../domains/published-dns.ts'
 import { verifyDomain, verifyTracking } from '../domains/verify.ts'
 import { findPublication, openFields, putPublication, sealFields } from './credentials.ts'
-import { DnsApiError, type DnsApiProblem, type RecordSet } from './dns-api.ts'
-import type { DnsApiDeps, DnsProviderEntry } from './dns-provider.ts'
+import { type DnsApiDeps, DnsApiError, type DnsApiProblem, type DnsProviderEntry, type RecordSet } from './dns-api.ts'
 import { PROVIDERS, type PublishBody, type Published, type PublishedRecord } from './model.ts'
-import { listCutNames, listNames, type PlannedRecord, planRecord, type ZoneView } from './plan.ts'
-import { createZoneResolver, limitResolver, resolveFromSets } from './zone-resolvers.ts'
+import { listNames, type PlannedRecord, planRecord, type ZoneView } from './plan.ts'
 
 /** Changes when other records are wanted. */
 export const hashRecords = (records: readonly [string, DnsRecord][]): string =>
@@ -141,15 +146,15 @@ async function publish(run: Run, { dry_run: isDryRun = false, keep = true }: Pub
 async function planAll({ app, domain, api, signal, wanted }: Run) {
   const zone = await api.findZone(domain.domain)
   const names = new Set<string>()
-  for (const [key, { host }] of wanted) {
-    // Also the names between, any of which may be a zone of its own.
-    for (const name of listNames(host.toLowerCase(), zone)) names.add(name)
-    for (const name of listCutNames(key, host.toLowerCase(), zone)) names.add(name.replace(/^[^.]+/, '*'))
+  // Also the names between, any of which may be a zone of its own, and the wildcards that cover them.
+  for (const name of wanted.flatMap(([, { host }]) => listNames(host.toLowerCase(), zone))) {
+    names.add(name)
+    if (name !== zone && !name.includes('_')) names.add(name.replace(/^[^.]+/, '*'))
   }
   const sets = await api.read(zone, [...names])
   const resolver = limitResolver(app.freshResolver, signal)
   const check = (at: readonly RecordSet[]): Promise<Readonly<Record<string, Check>>> =>
-    checkRecords(app, domain, resolveFromSets(resolver, [...names], at))
+    checkRecords(app, domain, resolveFromSets(resolver, [...names], at), true)
   const checks = await check(sets)
   const view = { zone, domain: domain.domain, sets }
   const planned = wanted.map(([key, record]) => planRecord(key, record, checks[key], view))
@@ -159,7 +164,7 @@ async function planAll({ app, domain, api, signal, wanted }: Run) {
     const found = later[one.key]
     const isUnknown = found?.outcome === 'unknown' && !(one.key === 'spf' && one.action === 'change')
     if (found && !found.verified && !isUnknown) return `With our record it would fail: ${found.detail}`
-    return one.action === 'create' ? findCut(resolver, one.key, one.name, view) : undefined
+    return one.action === 'create' ? findCut(resolver, one, view) : undefined
   }
   const safe = planned.map(async (one): Promise<PlannedRecord> => {
     const reason = isWritten(one) ? await findConflict(one) : undefined
@@ -168,17 +173,23 @@ async function planAll({ app, domain, api, signal, wanted }: Run) {
   return { zone, names: [...names], planned: await Promise.all(safe) }
 }
 
-/** Why a record would take a name out of DNS that its owner uses by a wildcard; undefined: it does not. */
-async function findCut(resolver: Resolver, key: string, host: string, { zone, sets }: ZoneView) {
-  for (const name of listCutNames(key, host, zone).filter((one) => !sets.some((set) => set.name === one)))
+/**
+ * Why a record would take a name out of DNS that its owner uses by a wildcard, which covers no name with records of its
+ * own, or below it (RFC 4592 §2.2.1); undefined: it does not. Names that only this service uses do not count.
+ */
+async function findCut(resolver: Resolver, { key, name: host }: PlannedRecord, { zone, sets }: ZoneView) {
+  for (const name of listNames(host, zone)) {
+    if (name === zone || name.startsWith('_') || (name === host && key !== 'mx')) continue
+    if (sets.some((set) => set.name === name)) continue
     for (const { name: wildcard, type } of sets) {
-      const method = METHODS.find((one) => one === type.toLowerCase())
-      if (!method || !wildcard.startsWith('*') || !name.endsWith(wildcard.slice(1))) continue
-      const { kind } = await resolver[method](name)
+      if (!wildcard.startsWith('*') || !name.endsWith(wildcard.slice(1)) || !/^(A|AAAA|MX|TXT|CNAME)$/.test(type))
+        continue
+      const { kind } = await resolver[type.toLowerCase() as 'a'](name)
       // Else the wildcard does not cover it now, because of other records below it.
       if (kind !== 'nodata' && kind !== 'nxdomain')
         return `The wildcard ${wildcard} (${type}) covers ${name}, and would not once it has records of its own, or below it. Publish a ${type} record at ${name} as well, then publish again.`
     }
+  }
   return undefined
 }
 
@@ -269,6 +280,28 @@ function countRecords(records: readonly PublishedRecord[]): string {
   return [...new Set(words)].map((word) => `${words.filter((one) => one === word).length} ${word}`).join(', ')
 }
 
+/** Answers until the signal is aborted. */
+const limitResolver = (base: Resolver, signal?: AbortSignal): Resolver =>
+  overrideResolver(base, () => (signal?.aborted ? { kind: 'timeout' } : undefined))
+
+/** Answers about `names` from these sets: as the provider has the zone, before the world does. */
+const resolveFromSets = (base: Resolver, names: readonly string[], sets: readonly RecordSet[]): Resolver =>
+  overrideResolver(base, (method, name) => {
+    if (!names.includes(name)) return undefined
+    const find = (type: string) => sets.find((set) => set.name === name && set.type === type)
+    const found = find(method.toUpperCase())
+    const alias = find('CNAME')?.values[0]
+    if (!found && alias !== undefined) return base[method](alias)
+    if (!found) return { kind: 'nodata' }
+    const records = method === 'mx' ? found.values.map(parseMx) : found.values
+    return { kind: 'ok', records, ttlSeconds: found.ttlSeconds }
+  })
+
+function parseMx(value: string) {
+  const [preference = '', exchange = ''] = value.split(' ')
+  return { preference: Number(preference), exchange: exchange.replace(/\.$/, '') }
+}
+
 /** The zone after the changes. */
 function applyPlan(sets: readonly RecordSet[], planned: readonly PlannedRecord[]): RecordSet[] {
   const changed = planned.filter(isWritten)
@@ -279,13 +312,8 @@ function applyPlan(sets: readonly RecordSet[], planned: readonly PlannedRecord[]
 }
 
 /** Verifies the domain at the name servers of its zone, and says what they do not show. Never throws. */
-export async function checkPublished(
-  app: App,
-  actor: Actor,
-  { uuid, domain }: Domain,
-  zone: string,
-  signal?: AbortSignal,
-): Promise<string> {
+export async function checkPublished(app: App, actor: Actor, of: Domain, zone: string, signal?: AbortSignal) {
+  const { uuid, domain } = of
   try {
     const id = formatUuid(uuid)
     const resolver = limitResolver(await createZoneResolver(app, zone), signal)

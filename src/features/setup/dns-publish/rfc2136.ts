@@ -9,8 +9,7 @@ import { seconds } from '#platform/units.ts'
 import { normaliseName } from '#protocols/dns/message.ts'
 import { encodeName, encodeStrings, TSIG_ALGORITHMS, uint16, type VerifiedResponse } from '#protocols/dns/tsig.ts'
 import * as wire from '#protocols/dns/update.ts'
-import { type DnsApi, DnsApiError, type DnsApiProblem, type RecordChange, type RecordSet } from './dns-api.ts'
-import type { DnsApiDeps, DnsProviderEntry } from './dns-provider.ts'
+import { type DnsApi, DnsApiError, type DnsProviderEntry, type RecordChange, type RecordSet } from './dns-api.ts'
 import data from './rfc2136.json' with { type: 'json' }
 
 const TIMEOUT_MS = seconds(10)
@@ -46,14 +45,15 @@ function parseFields(given: Parameters<DnsProviderEntry['create']>[1]) {
 }
 
 type Fields = ReturnType<typeof parseFields>
+type Deps = Parameters<DnsProviderEntry['create']>[0]
 
 class Rfc2136 implements DnsApi {
-  readonly #deps: DnsApiDeps
+  readonly #deps: Deps
   readonly #fields: Fields
   /** The strings of TXT records as read: a prerequisite must have the same ones. */
   readonly #strings = new Map<string, Buffer>()
 
-  constructor(deps: DnsApiDeps, fields: Fields) {
+  constructor(deps: Deps, fields: Fields) {
     this.#deps = deps
     this.#fields = fields
   }
@@ -156,7 +156,7 @@ class Rfc2136 implements DnsApi {
     const { host, key } = this.#fields
     const [problem = 'unavailable', message = `answered with error ${code}`] = ERRORS[code] ?? []
     const text = message.replace('{key}', key.name).replace('{about}', about)
-    return new DnsApiError(problem as DnsApiProblem, `${host} ${text}.`)
+    return new DnsApiError(problem as DnsApiError['problem'], `${host} ${text}.`)
   }
 }
 

@@ -8,11 +8,14 @@ import { withoutTimeLimit } from '#platform/http/request-context.ts'
 import { errorResponses } from '#platform/http/route-errors.ts'
 import * as S from '#platform/http/schemas.ts'
 import { toWire } from '#platform/http/wire.ts'
-import { getDomain } from '../domains/domains.ts'
-import { findDnsProvider, findZone } from '../domains/published-dns.ts'
+import { parseJsonObject } from '#platform/json-object.ts'
+import { KiB, seconds } from '#platform/units.ts'
+import { runDnsCheck, TOO_MANY_CHECKS } from '../domains/dns-check-slots.ts'
+import { type Domain, getDomain } from '../domains/domains.ts'
+import { checkRecords, findDnsProvider, findZone, listUsedRecords } from '../domains/published-dns.ts'
 import { findPublication, forgetCredentials } from './credentials.ts'
-import { findDomainConnectUrl } from './domain-connect.ts'
 import { PROVIDERS, PublishBody, Published } from './model.ts'
+import { isWithin } from './plan.ts'
 import { publishDomain } from './publish.ts'
 
 const IdParam = Type.Object({ id: Type.String({ description: 'Id of the domain.' }) })
@@ -91,7 +94,11 @@ export const dnsPublishRoutes = (app: App) =>
       {
         params: IdParam,
         response: S.DataBody(State),
-        detail: describeWith('domains:read')('Show how the records of a domain can be published'),
+        detail: describeWith('domains:read')(
+          'Show how the records of a domain can be published',
+          undefined,
+          TOO_MANY_CHECKS,
+        ),
       },
     )
     .delete(
@@ -108,3 +115,43 @@ export const dnsPublishRoutes = (app: App) =>
         ),
       },
     )
+
+const LIMITS = { timeoutMs: seconds(4), maxResponseBytes: 64 * KiB }
+
+/**
+ * The link of Domain Connect (domainconnect.org, version 2): a page of the DNS provider, on which its customer accepts
+ * the records of our template. Links are not signed, so providers that demand `syncPubKeyDomain` have no template of ours.
+ * Null: the provider of the zone has none, or did not answer. The link has the records that are missing: each is a group
+ * of the template, with its value and its host as variables. What is in conflict would be replaced there.
+ */
+async function findDomainConnectUrl(app: App, domain: Domain, zone: string): Promise<string | null> {
+  const [providerId, serviceId] = app.config.domainConnect.split('/')
+  const records = listUsedRecords(app, domain)
+  if (!serviceId || records.every(([, { verified }]) => verified)) return null
+  const answer = await app.resolver.txt(`_domainconnect.${zone}`)
+  const [host = ''] = answer.kind === 'ok' ? answer.records : []
+  const read = async (url: string) => {
+    const outcome = await app.fetch.get(url, { headers: { accept: 'application/json' }, ...LIMITS })
+    return outcome.kind === 'response' && outcome.status === 200 ? outcome.body : undefined
+  }
+  const settings = parseJsonObject((await read(`https://${host}/v2/${zone}/settings`)) ?? '')
+  const [apiUrl, pageUrl] = [String(settings?.['urlAPI']), String(settings?.['urlSyncUX'])]
+  const path = `/v2/domainTemplates/providers/${providerId}/services/${serviceId}`
+  if (!pageUrl.startsWith('https://') || (await read(`${apiUrl}${path}`)) === undefined) return null
+  // Hosts in a template are relative to this name.
+  const base = domain.domain
+  const query = new URLSearchParams({ domain: zone, ...(base !== zone && { host: base.slice(0, -zone.length - 1) }) })
+  const groups: string[] = []
+  const checks = await runDnsCheck(app, domain.accountId, () => checkRecords(app, domain, app.freshResolver))
+  for (const [key, { host: name, value, further_values: further }] of records) {
+    if (further || !isWithin(name, base) || checks[key]?.outcome !== 'missing') continue
+    if ((await app.freshResolver.cname(name)).kind === 'ok') continue
+    groups.push(key)
+    query.set(`${key}_host`, name === base ? '@' : name.slice(0, -base.length - 1))
+    // The provider merges SPF terms, and adds version and `all` itself.
+    query.set(key, key === 'spf' ? value.split(' ').slice(1, -1).join(' ') : value)
+  }
+  query.set('groupId', groups.join(','))
+  // Not every provider reads `+` as a space.
+  return groups.length > 0 ? `${pageUrl}${path}/apply?${`${query}`.replaceAll('+', '%20')}` : null
+}

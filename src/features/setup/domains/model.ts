@@ -6,12 +6,11 @@ import * as S from '#platform/http/schemas.ts'
 import { toWire } from '#platform/http/wire.ts'
 import { formatUuid } from '#platform/ids.ts'
 import type { Millis } from '#platform/time/clock.ts'
-import { buildDkimRecord, type DnsRecord as DnsRecordWire } from './dns-records.ts'
+import { type ByRecord, buildDkimRecord, type DnsRecord as DnsRecordWire } from './dns-records.ts'
 import { type Domain, listDnsRecords } from './domains.ts'
 import { getKeepUntil } from './rotate-dkim.ts'
 import { findCoveringDomain } from './sending.ts'
 import { getSendsUntil, listLostRecords } from './verification-state.ts'
-import type { DomainVerification } from './verify.ts'
 
 export const NewDomain = S.StrictObject({
   domain: Type.String({
@@ -333,6 +332,18 @@ export function toDomainWire(app: Pick<App, 'config' | 'cluster' | 'db'>, domain
     }),
     checked_at: isoTimeOrNull(domain.checkedAt),
   })
+}
+
+/** A check as the API shows it: `verified` is the domain's flag after the check, `detail` what this check found. */
+export interface CheckView {
+  readonly verified: boolean
+  readonly detail: string
+}
+
+export interface DomainVerification {
+  readonly domain: Domain
+  readonly checks: ByRecord<CheckView>
+  readonly fullyVerified: boolean
 }
 
 export function toVerificationWire(

@@ -4,23 +4,30 @@
  */
 import type { App } from '#features/core/app/app.ts'
 import { isoTime } from '#platform/http/envelope.ts'
-import type { Answer, Resolver } from '#protocols/dns/resolver.ts'
+import { randomBelow } from '#platform/ids.ts'
+import { seconds } from '#platform/units.ts'
+import { resolveHostAddresses } from '#protocols/dns/mail-route.ts'
+import { type Answer, isFailedAnswer, type Resolver, StubResolver } from '#protocols/dns/resolver.ts'
+import { canConnectTo } from '#protocols/dns/special-addresses.ts'
 import { parseTags } from './check-dkim.ts'
 import { checkTlsReports, isDmarc } from './check-dmarc.ts'
-import { adviseTxt, type Check, removeQuoting } from './check-result.ts'
+import { adviseTxt, type Check, missing, removeQuoting } from './check-result.ts'
 import { checkSpf, findSpfProblem, isSpf } from './check-spf.ts'
 import { checkTracking } from './check-tracking.ts'
 import { checkDomain } from './checks.ts'
 import data from './dns-providers.json' with { type: 'json' }
 import {
+  type ByRecord,
   buildTlsReportRecord,
-  type CheckKey,
   type DnsRecord,
   type DomainDns,
   findHostnameWarnings,
   formatSpfValue,
+  toDkimHost,
   toDmarcHost,
+  toEd25519Key,
   toReturnPathHost,
+  toRsaKey,
 } from './dns-records.ts'
 import { type Domain, listDnsRecords, toDomainDns } from './domains.ts'
 import type { PublishedDnsWire } from './model.ts'
@@ -149,27 +156,19 @@ export async function readPublishedDns(app: App, domain: Domain): Promise<Publis
 
 /** The inbound MX and the tracking host are left out unless they are in use. */
 async function describeRecords(app: App, resolver: Resolver, domain: Domain, dns: DomainDns): Promise<Records> {
-  const expected = listDnsRecords(app, domain)
-  const { mx, ...checks } = await checkDomain(resolver, dns)
-  const describe = async (key: CheckKey, check: Promise<Check> | Check | undefined) =>
-    check && expected[key] && describeRecord(resolver, dns, key, expected[key], await check)
-  const { accountId, trackingDomain: host } = domain
-  const isTracking = host !== null && !isHostElsewhere(app.db, accountId, host)
-  const used: Partial<Record<CheckKey, Promise<Check> | Check>> = {
-    ...checks,
-    ...(domain.inboundEnabled && { mx, tls_reports: checkTlsReports(resolver, buildTlsReportRecord(dns)) }),
-    ...(isTracking && { tracking: checkTracking(resolver, { host, target: getCnameTarget(app.config) }) }),
-  }
-  const found = await Promise.all(
-    Object.entries(used).map(async ([key, check]) => [key, await describe(key as CheckKey, check)] as const),
-  )
-  return Object.fromEntries(found) as Records
+  const used = new Map(listUsedRecords(app, domain))
+  const checks = Object.entries(await checkRecords(app, domain, resolver))
+  const found = checks.flatMap(([key, check]) => {
+    const record = used.get(key)
+    return record ? [describeRecord(resolver, dns, key, record, check).then((described) => [key, described])] : []
+  })
+  return Object.fromEntries(await Promise.all(found)) as Records
 }
 
 async function describeRecord(
   resolver: Resolver,
   dns: DomainDns,
-  key: CheckKey,
+  key: string,
   { type, host: name, value, priority, further_values }: DnsRecord,
   check: Check,
 ): Promise<PublishedRecord> {
@@ -229,7 +228,7 @@ async function readValues(resolver: Resolver, type: DnsRecord['type'], name: str
   return addresses.flatMap((found) => (found.kind === 'ok' ? found.records : []))
 }
 
-async function findKept(resolver: Resolver, dns: DomainDns, key: CheckKey, check: Check): Promise<Kept> {
+async function findKept(resolver: Resolver, dns: DomainDns, key: string, check: Check): Promise<Kept> {
   if (key === 'spf') return { record: await findKeptSpf(resolver, dns, check) }
   return key === 'dmarc' && check.verified ? findKeptDmarc(resolver, dns.domain) : {}
 }
@@ -256,8 +255,7 @@ async function findKeptDmarc(resolver: Resolver, domain: string): Promise<Kept> 
   return {}
 }
 
-/** Of a resolver. */
-export const METHODS = ['mx', 'a', 'aaaa', 'txt', 'cname', 'ns', 'ptr'] as const
+const METHODS = ['mx', 'a', 'aaaa', 'txt', 'cname', 'ns', 'ptr'] as const
 type Method = (typeof METHODS)[number]
 type MaybeAnswer = Answer<unknown> | undefined
 
@@ -328,19 +326,77 @@ export function listUsedRecords(app: App, domain: Domain): [key: string, record:
 export const isMissing = ([key, { verified }]: [key: string, record: DnsRecord]): boolean =>
   !verified && key !== 'tls_reports'
 
-/** Checks all records, those that cover the other nodes of a cluster too. */
+/**
+ * Checks all records, those that cover the other nodes of a cluster too.
+ * @param forAll whether SPF must be valid for other senders as well
+ */
 export async function checkRecords(
   app: App,
   domain: Domain,
   resolver: Resolver,
+  forAll = false,
 ): Promise<Readonly<Record<string, Check>>> {
   const { trackingDomain: host } = domain
   const dns = { ...toDomainDns(app, domain), needsOtherNodes: true }
-  const [records, tracking, spfProblem] = await Promise.all([
+  const [records, reports, tracking] = await Promise.all([
     checkDomain(resolver, dns),
+    domain.inboundEnabled && checkTlsReports(resolver, buildTlsReportRecord(dns)),
     host === null ? undefined : checkTracking(resolver, { host, target: getCnameTarget(app.config) }),
-    findSpfProblem(resolver, toReturnPathHost(dns)),
   ])
-  const spf = (records.spf.verified && spfProblem) || records.spf
-  return { ...records, spf, ...(tracking && { tracking }) }
+  const spf = forAll && records.spf.verified ? await findSpfProblem(resolver, toReturnPathHost(dns)) : undefined
+  return { ...records, ...(spf && { spf }), ...(reports && { tls_reports: reports }), ...(tracking && { tracking }) }
+}
+
+const TIMEOUT_MS = seconds(2)
+const MAX_ASKED_SERVERS = 4
+
+async function listServers({ freshResolver: base, config }: App, zone: string): Promise<string[]> {
+  const found = await base.ns(zone)
+  const hosts = found.kind === 'ok' ? found.records.slice(0, MAX_ASKED_SERVERS) : []
+  const addresses = await Promise.all(hosts.map((host) => resolveHostAddresses(base, host, { ipv6: false })))
+  const servers = addresses.flatMap((one) => (one.kind === 'ok' ? one.addresses : []))
+  return servers.filter((address) => canConnectTo(address, config.allowPrivateNetworks))
+}
+
+const connectTo = ({ clock }: App, servers: readonly string[]): Resolver =>
+  new StubResolver({
+    ...{ servers, clock, timeoutMs: TIMEOUT_MS },
+    attempts: 1,
+    randomId: () => randomBelow(0x10000),
+    cacheEntries: 0,
+  })
+
+/** Asks the name servers of the zone themselves about its names, and the service's resolver when they do not answer. */
+export async function createZoneResolver(app: App, zone: string): Promise<Resolver> {
+  const servers = await listServers(app, zone)
+  if (servers.length === 0) return app.freshResolver
+  const direct = connectTo(app, servers)
+  return overrideResolver(app.freshResolver, async (method, name) => {
+    const answer = `.${name}`.endsWith(`.${zone}`) ? await direct[method](name) : undefined
+    return answer && isFailedAnswer(answer) ? undefined : answer
+  })
+}
+
+/**
+ * Checks the records of a domain. A key of a rotation must be at every name server that responds: it signs once it is
+ * verified, and receivers may ask any of them.
+ */
+export async function checkWithServers(app: App, domain: Domain, resolver: Resolver): Promise<ByRecord<Check>> {
+  const { nextDkim: next } = domain
+  const checks = await checkDomain(resolver, toDomainDns(app, domain))
+  const keys = { dkim_next: next && toRsaKey(next), dkim_ed25519_next: next && toEd25519Key(next) }
+  for (const [name, key] of Object.entries(keys)) {
+    if (!key || !checks[name as keyof typeof keys]?.verified) continue
+    const host = toDkimHost(domain.domain, key)
+    const { name: zone } = await findZone(app.freshResolver, host.slice(host.indexOf('.') + 1))
+    for (const server of await listServers(app, zone)) {
+      const { kind } = await connectTo(app, [server]).txt(host)
+      if (kind === 'nodata' || kind === 'nxdomain')
+        return {
+          ...checks,
+          [name]: missing(`The name server ${server}, which receivers may ask, does not have ${host}.`),
+        }
+    }
+  }
+  return checks
 }

@@ -7,15 +7,8 @@ import { createSystemActor } from '#features/core/audit-logs/audit.ts'
 import { formatUuid } from '#platform/ids.ts'
 import { mapConcurrently } from '#platform/queue/map-concurrently.ts'
 import { checkTracking } from './check-tracking.ts'
-import { checkDomain } from './checks.ts'
-import {
-  type Domain,
-  findDomain,
-  isVerifiedElsewhere,
-  listDueDomains,
-  repairCheckTimes,
-  toDomainDns,
-} from './domains.ts'
+import { type Domain, findDomain, isVerifiedElsewhere, listDueDomains, repairCheckTimes } from './domains.ts'
+import { checkWithServers } from './published-dns.ts'
 import { forgetFormerKeys, resolveDkimChecks, rotateWhenDue } from './rotate-dkim.ts'
 import { releaseForeignHost } from './set-tracking.ts'
 import { getCnameTarget, isHostElsewhere } from './tracking-domain.ts'
@@ -78,7 +71,7 @@ async function checkDns(app: App, domain: Domain): Promise<CheckResults> {
   const { trackingDomain: host } = domain
   const isOurs = host !== null && !isHostElsewhere(app.db, domain.accountId, host)
   const [records, tracking] = await Promise.all([
-    checkDomain(app.freshResolver, toDomainDns(app, domain)),
+    checkWithServers(app, domain, app.freshResolver),
     isOurs ? checkTracking(app.freshResolver, { host, target: getCnameTarget(app.config) }) : undefined,
   ])
   return tracking === undefined ? records : { ...records, tracking }

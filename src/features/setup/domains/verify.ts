@@ -13,19 +13,12 @@ import { formatUuid } from '#platform/ids.ts'
 import type { Millis } from '#platform/time/clock.ts'
 import { type Check, verified } from './check-result.ts'
 import { checkTracking } from './check-tracking.ts'
-import { checkDomain } from './checks.ts'
 import { runDnsCheck } from './dns-check-slots.ts'
 import { type ByRecord, DNS_RECORD_KEYS } from './dns-records.ts'
-import {
-  auditDomain,
-  type Domain,
-  domainTaken,
-  formatFailing,
-  getDomain,
-  isVerifiedElsewhere,
-  toDomainDns,
-} from './domains.ts'
+import { auditDomain, type Domain, domainTaken, formatFailing, getDomain, isVerifiedElsewhere } from './domains.ts'
+import type { CheckView, DomainVerification } from './model.ts'
 import { scheduleLossNotice } from './notices.ts'
+import { checkWithServers } from './published-dns.ts'
 import { endDkimRotation, resolveDkimChecks } from './rotate-dkim.ts'
 import { releaseForeignHost, requireCnameTarget, trackingDomainTaken } from './set-tracking.ts'
 import { isHostElsewhere } from './tracking-domain.ts'
@@ -40,18 +33,6 @@ const sql = prepareStatements((db) => ({
   setUnchecked: db.prepare('UPDATE domains SET checked_at = NULL WHERE id = ?'),
   setNextCheck: db.prepare('UPDATE domains SET checked_at = ?, next_check_at = ? WHERE id = ?'),
 }))
-
-/** A check as the API shows it: `verified` is the domain's flag after the check, `detail` what this check found. */
-interface CheckView {
-  readonly verified: boolean
-  readonly detail: string
-}
-
-export interface DomainVerification {
-  readonly domain: Domain
-  readonly checks: ByRecord<CheckView>
-  readonly fullyVerified: boolean
-}
 
 /**
  * Checks the DNS of the account's domain and stores the results. A missing record never ends verification immediately:
@@ -68,7 +49,7 @@ export async function verifyDomain(
   resolver = app.freshResolver,
 ): Promise<DomainVerification> {
   const requested = getOwnableDomain(app.db, actor, id)
-  const checks = await runDnsCheck(app, actor.accountId, () => checkDomain(resolver, toDomainDns(app, requested)))
+  const checks = await runDnsCheck(app, actor.accountId, () => checkWithServers(app, requested, resolver))
   return app.commit.write((tx) => {
     // Releases a host that now belongs to another account. Scheduled checks do this too, but frequent requests postpone
     // them.

@@ -30,7 +30,7 @@ async function start(setting: string, domain = 'example.com') {
   })
   const { id } = ((await service.api('POST', '/v1/domains', { domain })).body as { data: { id: string } }).data
   return {
-    provider,
+    ...{ provider, dns, service, id },
     answer: (...given: Parameters<typeof answer>) => provider.answer(answer(...given)),
     link: async () => {
       const { body } = await service.api('GET', `/v1/domains/${id}/publish`)
@@ -70,6 +70,18 @@ test.each(['example.com', 'news.example.com'])('the link has all variables of it
       .filter((name) => !/^(domain|host|groupId)$/.test(name))
       .sort(),
   )
+})
+
+test('the link leaves out what would replace records of others, and what is there', async () => {
+  await using t = await start('example.com/mail')
+  await t.service.api('PATCH', `/v1/domains/${t.id}`, { inbound_enabled: true })
+  Object.assign(t.dns.zone, {
+    'send.example.com': { MX: [{ preference: 5, exchange: 'mx.example.net' }] },
+    '_dmarc.example.com': { CNAME: 'dmarc.example.net' },
+    '_smtp._tls.example.com': { TXT: ['v=TLSRPTv1; rua=mailto:me@example.net'] },
+  })
+  const query = new URL((await t.link()) ?? 'none:').searchParams
+  expect(query.get('groupId')).toBe('spf,dkim,dkim_ed25519,mx')
 })
 
 test('there is no link without the template, with a page of another scheme, or with the setting off', async () => {

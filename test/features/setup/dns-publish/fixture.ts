@@ -1,6 +1,5 @@
 /** @module A service whose resolver is BIND or Knot with the zone `zone.test`, and what tests do with it. */
-import type { DnsApi } from '#features/setup/dns-publish/dns-api.ts'
-import type { DnsProviderEntry } from '#features/setup/dns-publish/dns-provider.ts'
+import type { DnsApi, DnsProviderEntry } from '#features/setup/dns-publish/dns-api.ts'
 import { RFC2136 } from '#features/setup/dns-publish/rfc2136.ts'
 import { createTestApi, type TestApi } from '#test/support/api.ts'
 import { type DaemonName, type DaemonOptions, type DnsDaemon, SECRET, startDaemon } from '#test/support/dns-daemons.ts'

@@ -1,7 +1,6 @@
 /** @module Runs the HTTP providers of DNS through the same cases, each against a stub of its API. */
 import { afterAll, describe, expect, test } from 'bun:test'
-import { type DnsApi, DnsApiError } from '#features/setup/dns-publish/dns-api.ts'
-import type { DnsApiDeps } from '#features/setup/dns-publish/dns-provider.ts'
+import { type DnsApi, type DnsApiDeps, DnsApiError } from '#features/setup/dns-publish/dns-api.ts'
 import { HTTP_PROVIDERS } from '#features/setup/dns-publish/http/providers.ts'
 import { signAws } from '#features/setup/dns-publish/http/route53.ts'
 import { SafeFetch } from '#platform/net/safe-fetch.ts'
@@ -267,7 +266,9 @@ test.each(['digitalocean', 'ovh'])('%s: of two equal records, one stays', async 
 test('Cloudflare: a record behind the proxy is known', async () => {
   await using it = await open(getStub('cloudflare'))
   for (const record of it.zone.records) if (record.type === 'CNAME') Object.assign(record, { proxied: true })
-  expect(await it.api.read('example.com', ['www.example.com'])).toMatchObject([{ type: 'CNAME', isProxied: true }])
+  expect(await it.api.read('example.com', ['www.example.com'])).toMatchObject([
+    { type: 'CNAME', values: ['example.com behind a proxy (switch it off: grey cloud)'] },
+  ])
 })
 
 test('deSEC: reads zones of more sets than a response has, name by name', async () => {

@@ -54,9 +54,6 @@ test('records that are ours in part are completed, and what cannot be at a name 
   const below = { ...view(), domain: 'news.zone.test' }
   const outside = planRecord('tracking', cname('links.zone.test'), missing('None.'), below)
   expect([outside.action, outside.reason]).toEqual(['conflict', expect.stringContaining('is not below news.zone.test')])
-  const proxied = { ...setAt('links.zone.test', 'CNAME', 'us.test'), isProxied: true }
-  const hidden = planRecord('tracking', cname('links.zone.test'), verified('An alias.'), view(proxied))
-  expect([hidden.action, hidden.reason]).toEqual(['conflict', expect.stringContaining('Switch the proxy off')])
   const spf = txt('send.zone.test', 'v=spf1 ip4:192.0.2.1 -all')
   const there = view(setAt(spf.host, 'TXT', 'v=spf1 include:silent.test -all'))
   expect(planRecord('spf', spf, unknown('No answer.'), there)).toMatchObject({

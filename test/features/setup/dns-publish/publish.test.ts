@@ -1,13 +1,14 @@
 import { describe, expect, test } from 'bun:test'
 import { createServer, type Socket } from 'node:net'
 import type { Actor } from '#features/core/app/app.ts'
+import { removeDeletedDomains } from '#features/sending/emails/delete-domain.ts'
 import { publishAutomatically } from '#features/setup/dns-publish/auto-publish.ts'
 import { putPublication, sealFields } from '#features/setup/dns-publish/credentials.ts'
 import { DnsApiError } from '#features/setup/dns-publish/dns-api.ts'
 import { PROVIDERS, type PublishBody } from '#features/setup/dns-publish/model.ts'
 import { publishDomain } from '#features/setup/dns-publish/publish.ts'
 import { RFC2136 } from '#features/setup/dns-publish/rfc2136.ts'
-import { createDomain, getDomain } from '#features/setup/domains/domains.ts'
+import { closeDomains, createDomain, getDomain } from '#features/setup/domains/domains.ts'
 import { formatUuid } from '#platform/ids.ts'
 import { type Clock, systemClock } from '#platform/time/clock.ts'
 import { minutes, seconds } from '#platform/units.ts'
@@ -213,6 +214,27 @@ describe.skipIf(!areDaemonsAvailable())('records of others', () => {
     },
   )
 
+  test.skipIf(process.getuid?.() !== 0)('a new DKIM key signs only once all name servers have it', async () => {
+    await using stale = await startDnsServer({
+      'zone.test': { NS: ['ns1.zone.test', 'ns2.zone.test'] },
+      'ns1.zone.test': { A: ['127.77.0.54'] },
+      'ns2.zone.test': { A: ['127.77.0.55'] },
+    })
+    await using t = await startPublishTest('knot', { nsAddress: '127.77.0.54' }, { TASSIS_DNS_SERVERS: stale.address })
+    await using second = await startDaemon('knot', { zone: 'zone.test', nsAddress: '127.77.0.55' })
+    await t.post({ provider: 'rfc2136', credentials: t.credentials })
+    const { api } = t.service
+    await api('POST', `/v1/domains/${t.id}/rotate-dkim`)
+    const { records, summary } = await t.post({})
+    expect(summary).toContain('do not show yet: dkim_next')
+    for (const one of records.filter(({ key }) => key.endsWith('_next'))) {
+      expect(await t.wire()).toHaveProperty('dns_records.dkim_next')
+      await connectTo(second).write('zone.test', { ...one, type: 'TXT', ttlSeconds: 60 })
+    }
+    await t.post({})
+    expect(await t.wire()).not.toHaveProperty('dns_records.dkim_next')
+  })
+
   test('a zone that the world does not ask is found out', async () => {
     await using t = await startPublishTest('bind')
     await using inner = await startDaemon('knot', { zone: 'zone.test' })
@@ -319,6 +341,10 @@ describe.skipIf(!areDaemonsAvailable())('kept credentials', () => {
     await t.post(request(t))
     await api('POST', `/v1/domains/${t.id}/rotate-dkim`)
     const rest = await write(t, {}, () => api('DELETE', `/v1/domains/${t.id}`))
+    const again = (await api('POST', '/v1/domains', { domain: 'zone.test' })).body as { data: { id: string } }
+    await publishDomain(app, t.service.actor, again.data.id, request(t))
+    await app.commit.write((tx) => closeDomains(tx, t.service.actor.accountId, app.clock.now()))
+    await removeDeletedDomains(app)
     expect(rest.records.flatMap(({ key, error }) => (error === null ? [] : [key, error]))).toEqual([
       'dkim_ed25519_next',
       expect.stringContaining('zone.test was deleted'),

@@ -5,8 +5,7 @@
 import { attempt } from '#platform/attempt.ts'
 import { MiB, seconds } from '#platform/units.ts'
 import { parseRetryAfter } from '#protocols/http/retry-after.ts'
-import { DnsApiError, type DnsApiProblem } from '../dns-api.ts'
-import type { DnsApiDeps } from '../dns-provider.ts'
+import { type DnsApiDeps, DnsApiError, type DnsApiProblem } from '../dns-api.ts'
 
 const LIMITS = { timeoutMs: seconds(20), maxResponseBytes: 2 * MiB }
 const MAX_QUOTED_LENGTH = 200

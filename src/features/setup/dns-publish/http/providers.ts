@@ -1,6 +1,5 @@
 /** @module The DNS providers with an HTTP API, described in providers.json. */
-import { DnsApiError } from '../dns-api.ts'
-import type { DnsProviderEntry } from '../dns-provider.ts'
+import { DnsApiError, type DnsProviderEntry } from '../dns-api.ts'
 import { ApiClient } from './api-client.ts'
 import data from './providers.json' with { type: 'json' }
 import { cloudflare, digitalocean, ovh } from './record-providers.ts'

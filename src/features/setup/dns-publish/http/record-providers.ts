@@ -5,17 +5,12 @@ import { type Connect, changeRecords, formatValue, parseName, parseValue, toRela
 
 /** Cloudflare then chooses 300 seconds. */
 const AUTOMATIC_TTL = 1
+/** Cloudflare then answers with its own addresses, so the record is none that we want. */
+const PROXIED = ' behind a proxy (switch it off: grey cloud)'
 
 type CloudflareZones = { result: { id: string; name: string }[] }
-type CloudflareRecord = {
-  id: string
-  name: string
-  type: string
-  content?: string
-  ttl: number
-  priority?: number
-  proxied?: boolean
-}
+type CloudflareFields = { content?: string; ttl: number; priority?: number; proxied?: boolean }
+type CloudflareRecord = CloudflareFields & Record<'id' | 'name' | 'type', string>
 type CloudflarePage = { result: CloudflareRecord[]; result_info?: { total_pages?: number } }
 
 /** A changed record keeps its TTL, comment and tags. */
@@ -31,9 +26,10 @@ export const cloudflare: Connect = (api) => ({
     if ((info?.total_pages ?? 1) > 1) return undefined
     return result
       .filter((record) => parseName(record.name) === name)
-      .map(({ id, type, ttl, priority, proxied: isProxied, content: raw = '' }) => {
+      .map(({ id, type, ttl, priority, proxied, content: raw = '' }) => {
         const value = parseValue(type, type === 'MX' ? `${priority} ${raw}` : raw)
-        return { id, type, raw, value, isProxied, ttl: ttl === AUTOMATIC_TTL ? 300 : ttl, note: String(ttl) }
+        const note = String(ttl)
+        return { id, type, raw, value: proxied ? value + PROXIED : value, ttl: ttl === AUTOMATIC_TTL ? 300 : ttl, note }
       })
   },
   apply: (set) =>

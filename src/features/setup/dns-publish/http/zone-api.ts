@@ -4,8 +4,7 @@
  */
 
 import { formatTxtData } from '../../domains/zone-file.ts'
-import { type DnsApi, DnsApiError, type PublishedType, type RecordSet } from '../dns-api.ts'
-import type { DnsApiDeps } from '../dns-provider.ts'
+import { type DnsApi, type DnsApiDeps, DnsApiError, type PublishedType, type RecordSet } from '../dns-api.ts'
 import type { ApiClient, ApiOptions } from './api-client.ts'
 
 export interface StoredRecord {
@@ -17,7 +16,6 @@ export interface StoredRecord {
   /** As the provider has it. */
   readonly raw: string
   readonly ttl: number
-  readonly isProxied?: boolean | undefined
   /** What the provider has besides. */
   readonly note?: string | undefined
 }
@@ -88,11 +86,8 @@ export function createDnsApi(api: ApiClient, backend: ZoneBackend, title: string
     const all = await backend.listAll?.(path, zone)
     for (const name of names) {
       const found = all ? (all.get(name) ?? []) : await list(path, zone, name)
-      for (const [type, records] of Map.groupBy(found, (record) => record.type)) {
-        const isProxied = records.some((record) => record.isProxied)
-        const values = records.map(({ value }) => value)
-        sets.push({ name, type, ttlSeconds: records[0]?.ttl ?? 0, values, isProxied })
-      }
+      for (const [type, records] of Map.groupBy(found, (record) => record.type))
+        sets.push({ name, type, ttlSeconds: records[0]?.ttl ?? 0, values: records.map(({ value }) => value) })
     }
     return sets
   }
