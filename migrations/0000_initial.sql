@@ -1289,6 +1289,7 @@ CREATE TABLE `domains` (
 	`created_at` integer NOT NULL,
 	`updated_at` integer NOT NULL,
 	`dkim_since` integer,
+	`dmarc_policy` text,
 	FOREIGN KEY (`account_id`) REFERENCES `accounts`(`id`) ON UPDATE no action ON DELETE no action
 ) STRICT;
 --> statement-breakpoint

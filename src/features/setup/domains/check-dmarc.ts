@@ -14,13 +14,12 @@ export const isDmarc = (text: string): boolean => /^[vV]\s*=\s*DMARC1\s*(;|$)/.t
 export async function checkDmarc(resolver: Resolver, dns: DomainDns): Promise<result.Check> {
   const own = await checkPolicyAt(resolver, dns.domain, formatDmarcValue(dns))
   if (own !== undefined) return own
-  const organisation = findRegistrableDomain(dns.domain)
-  if (organisation !== undefined && organisation !== dns.domain) {
-    const inherited = await checkPolicyAt(resolver, organisation, formatDmarcValue(dns))
-    if (inherited?.verified)
-      return result.verified(`${dns.domain} has no DMARC record of its own and inherits: ${inherited.detail}`)
-    if (inherited !== undefined) return inherited
-  }
+  const organisation = findRegistrableDomain(dns.domain) ?? dns.domain
+  const inherited =
+    organisation === dns.domain ? undefined : await checkPolicyAt(resolver, organisation, formatDmarcValue(dns))
+  const { p = 'none', sp = p, ...policy } = inherited?.policy ?? {}
+  const detail = `${dns.domain} has no DMARC record of its own and inherits: ${inherited?.detail}`
+  if (inherited) return inherited.verified ? { ...inherited, detail, policy: { ...policy, p: sp } } : inherited
   const host = toDmarcHost(dns.domain)
   const isPolicy = (text: string) => isDmarc(result.removeQuoting(text))
   const hint = await result.findAbsenceHint(resolver, dns.domain, host, (name) => resolver.txt(name), isPolicy)
@@ -45,8 +44,10 @@ async function checkPolicyAt(resolver: Resolver, domain: string, value: string):
     )
   }
   const problem = findProblem(record)
+  const tags = [...parseTags(record)].filter(([name]) => POLICY_TAGS.includes(name))
+  const policy = Object.fromEntries(tags.map(([name, value]) => [name, value.slice(0, 20).toLowerCase()]))
   return problem === undefined
-    ? result.verified(`The DMARC record at ${host} is valid: ${result.quoteValue(record)}.`)
+    ? { ...result.verified(`The DMARC record at ${host} is valid: ${result.quoteValue(record)}.`), policy }
     : result.wrong(
         `The DMARC record at ${host} is ${result.quoteValue(record)}, which ${problem}.`,
         result.adviseTxt(host, value),
@@ -65,6 +66,7 @@ export async function checkTlsReports(resolver: Resolver, { host, value }: DnsRe
     : result.verified(`The TLS report record at ${host} is valid: ${result.quoteValue(record)}.`)
 }
 
+const POLICY_TAGS: readonly string[] = ['p', 'sp', 'adkim', 'aspf', 'pct', 't']
 const POLICIES: readonly string[] = ['none', 'quarantine', 'reject']
 
 function findProblem(record: string): string | undefined {

@@ -13,6 +13,8 @@ export interface Check {
   /** True for the outcome `verified`. */
   readonly verified: boolean
   readonly detail: string
+  /** Of a DMARC record that passes: the tags that apply to the domain. */
+  readonly policy?: Readonly<Record<string, string>>
 }
 
 export const verified = (detail: string): Check => ({ outcome: 'verified', verified: true, detail })

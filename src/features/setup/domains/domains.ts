@@ -62,7 +62,7 @@ const SELECT_ALL = `SELECT domains.id, domains.uuid, account_id AS accountId, ac
      spf_verified AS spfVerified, dkim_verified AS dkimVerified, dmarc_verified AS dmarcVerified, return_path_verified AS returnPathVerified,
      mx_verified AS mxVerified, inbound_enabled AS inboundEnabled, mx_verified_at AS mxVerifiedAt, tracking_domain AS trackingDomain,
      tracking_verified_at AS trackingVerifiedAt, verified_at AS verifiedAt, records_lost_at AS recordsLostAt, loss_notice_sent_at AS lossNoticeSentAt,
-     loss_notice AS lossNotice, checked_at AS checkedAt, next_check_at AS nextCheckAt, failing, domains.created_at AS createdAt,
+     loss_notice AS lossNotice, dmarc_policy AS dmarcPolicy, checked_at AS checkedAt, next_check_at AS nextCheckAt, failing, domains.created_at AS createdAt,
      domains.updated_at AS updatedAt, coalesce(dkim_since, domains.created_at) AS dkimSince,
      (SELECT json_object('selector', selector, 'dkimPublicKey', dkim_keys.dkim_public_key, 'ed25519PublicKey', dkim_keys.ed25519_public_key) FROM dkim_keys
       WHERE domain_id = domains.id AND retired_at IS NULL) AS nextDkim,

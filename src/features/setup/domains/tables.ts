@@ -60,6 +60,8 @@ export const domains = sqliteTable(
     updatedAt: time('updated_at').notNull(),
     /** When its DKIM keys began to sign; null: with the registration. */
     dkimSince: time('dkim_since'),
+    /** JSON of the tags of the DMARC policy that DNS last had for it; null: none that is valid, or it is not known. */
+    dmarcPolicy: text('dmarc_policy'),
   },
   (t) => [
     uniqueIndex('domains_account_name').on(t.accountId, t.domain).where(sql`deleted_at is null`),

@@ -28,7 +28,7 @@ const sql = prepareStatements((db) => ({
   setStanding: db.prepare(
     `UPDATE domains SET spf_verified = ?, dkim_verified = ?, dmarc_verified = ?, return_path_verified = ?, mx_verified = ?, ed25519_verified = ?,
      inbound_enabled = ?, mx_verified_at = ?, tracking_verified_at = ?, verified_at = ?, records_lost_at = ?, failing = ?,
-     checked_at = ?, next_check_at = ?, updated_at = ? WHERE id = ?`,
+     dmarc_policy = ?, checked_at = ?, next_check_at = ?, updated_at = ? WHERE id = ?`,
   ),
   setUnchecked: db.prepare('UPDATE domains SET checked_at = NULL WHERE id = ?'),
   setNextCheck: db.prepare('UPDATE domains SET checked_at = ?, next_check_at = ? WHERE id = ?'),
@@ -148,6 +148,7 @@ export function storeChecks(
   const isRotated = endDkimRotation(app, tx, actor, before, checks)
   const nextDkim = isRotated ? null : before.nextDkim
   const updatedAt = state.isSameState(before, after) && !isRotated ? before.updatedAt : now
+  const { dmarc } = checks
   const isWhole = DNS_RECORD_KEYS.every((key) => checks[key] !== undefined)
   const nextCheckAt =
     app.clock.now() + state.computeNextCheckDelay({ ...after, nextDkim }, checks, now - updatedAt, app.clock.now())
@@ -160,6 +161,7 @@ export function storeChecks(
     after.verifiedAt,
     after.recordsLostAt,
     formatFailing(after.failing),
+    !dmarc || dmarc.outcome === 'unknown' ? before.dmarcPolicy : dmarc.policy ? JSON.stringify(dmarc.policy) : null,
     isWhole && !(state.isUnchecked(before) && isUnanswered(checks)) ? now : before.checkedAt,
     isWhole ? nextCheckAt : Math.min(before.nextCheckAt, nextCheckAt),
     updatedAt,

@@ -69,6 +69,7 @@ describe('all checks', () => {
         outcome: 'verified',
         verified: true,
         detail: 'The DMARC record at _dmarc.example.com is valid: "v=DMARC1; p=none;".',
+        policy: { p: 'none' },
       },
       return_path: {
         outcome: 'verified',
@@ -412,16 +413,24 @@ describe('dmarc', () => {
 
   // Proves: domain-18
   test.each([
-    'v=DMARC1; p=none',
-    'v=DMARC1;p=reject;sp=quarantine;np=reject;adkim=s;aspf=r;rua=mailto:a@example.com',
-    'V = DMARC1 ; p = Quarantine ; pct=50',
-    'v=DMARC1; rua=mailto:reports@example.com',
-  ])('verifies any valid policy: %j', async (text) => {
+    ['v=DMARC1; p=none', { p: 'none' }, 'none'],
+    [
+      'v=DMARC1;p=reject;sp=quarantine;np=reject;adkim=s;aspf=r;rua=mailto:a@example.com',
+      { p: 'reject', sp: 'quarantine', adkim: 's', aspf: 'r' },
+      'quarantine',
+    ],
+    ['V = DMARC1 ; p = Quarantine ; pct=50', { p: 'quarantine', pct: '50' }, 'quarantine'],
+    ['v=DMARC1; rua=mailto:reports@example.com', {}, 'none'],
+  ])('verifies any valid policy, and reads it: %j', async (text, policy, below) => {
+    const domain = 'app.example.com'
+    const inherited = await runChecks({ ...dmarcAt(text), [domain]: { A: ['192.0.2.1'] } }, { domain })
+    expect(inherited.dmarc.policy).toMatchObject({ p: below })
     const { dmarc } = await runChecks(dmarcAt(text, 'unrelated'))
     expect(dmarc).toEqual({
       outcome: 'verified',
       verified: true,
       detail: `The DMARC record at _dmarc.example.com is valid: "${text}".`,
+      policy,
     })
   })
 
@@ -453,6 +462,7 @@ describe('dmarc', () => {
       outcome: 'verified',
       verified: true,
       detail: `${domain} has no DMARC record of its own and inherits: The DMARC record at _dmarc.example.com is valid: "v=DMARC1; p=none;".`,
+      policy: { p: 'none' },
     })
   })
 
