@@ -576,6 +576,7 @@ CREATE TABLE `received_reports` (
 	`domain` text NOT NULL,
 	`covered_by` text NOT NULL,
 	`organisation` text NOT NULL,
+	`reporter` text,
 	`report_id` text NOT NULL,
 	`begin_at` integer,
 	`end_at` integer,
@@ -584,8 +585,7 @@ CREATE TABLE `received_reports` (
 	`created_at` integer NOT NULL,
 	`counted` integer,
 	`uncounted` text,
-	`is_imported` integer NOT NULL,
-	`policy` text DEFAULT '{}' NOT NULL
+	`is_imported` integer NOT NULL
 ) STRICT;
 --> statement-breakpoint
 CREATE UNIQUE INDEX `received_reports_uuid_unique` ON `received_reports` (`uuid`);
@@ -617,7 +617,8 @@ CREATE TABLE `report_rows` (
 	`account_id` integer NOT NULL,
 	`domain` text NOT NULL,
 	`day` integer NOT NULL,
-	`organisation` text NOT NULL,
+	`reporter` text NOT NULL,
+	`is_proven` integer NOT NULL,
 	`class` text NOT NULL,
 	`cause` text NOT NULL,
 	`source` text NOT NULL,

@@ -62,8 +62,8 @@ export async function seedServer({ app, actor }: EmailApi, domain: string): Prom
       [now, now + hours(8)],
     )
     tx.db.run(
-      `INSERT INTO received_reports (uuid, kind, account_id, domain, covered_by, organisation, report_id, content_ref, size_bytes, created_at)
-       VALUES (?, 'dmarc', ?, ?, ?, 'google.com', '1234567890', ?, 1834, ?)`,
+      `INSERT INTO received_reports (uuid, kind, account_id, domain, covered_by, organisation, report_id, content_ref, size_bytes, is_imported, created_at)
+       VALUES (?, 'dmarc', ?, ?, ?, 'google.com', '1234567890', ?, 1834, 0, ?)`,
       [report, actor.accountId, domain, domain, content, now],
     )
   })

@@ -97,10 +97,7 @@ export function addMailCommands(program: Command): void {
 }
 
 export function addReportCommands(program: Command): void {
-  const add = program.group(
-    'reports',
-    'list, show or import DMARC and TLS reports that other hosts send about your domains',
-  )
+  const add = program.group('reports', 'list, show or import DMARC and TLS reports about your domains')
   add('list', 'list the newest reports')
     .limit('reports', 30)
     .option('--domain <domain>', 'only this domain')
@@ -108,13 +105,9 @@ export function addReportCommands(program: Command): void {
       ({ api, options: { domain } }: ListContext<{ domain?: string }>) => api.operator.listReports({ domain }),
       'id received_at kind domain organisation period_start period_end account counted',
     )
-  add(
-    'import <files...>',
-    'import reports, such as those of a mailbox that got them before; known ones change nothing',
-    {
-      'files...': 'XML, JSON, gz, zip or eml files, or folders with them',
-    },
-  ).answer(importReports, (found) => formatPage(found, 'file result counted reason'))
+  add('import <files...>', 'import reports that a mailbox got before; known ones change nothing', {
+    'files...': 'XML, JSON, gz, zip or eml files, or folders with them',
+  }).answer(importReports, (found) => formatPage(found, 'file result counted reason'))
   add('show <id>', 'show the unpacked XML or JSON of a report', {
     id: 'report ID, as shown by `tassis reports list`',
   }).answer(

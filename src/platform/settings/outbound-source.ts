@@ -3,6 +3,7 @@
  * the SOCKS5 proxy that has the address; all but the first are optional.
  */
 import { isIP } from 'node:net'
+import { perOwner } from '../per-owner.ts'
 import { HOST_NAME } from './setting-kinds.ts'
 
 export interface ParsedSource {
@@ -64,3 +65,6 @@ export const listProxies = (items: readonly string[]): ReadonlyMap<string, Proxy
 /** The addresses of `TASSIS_OUTBOUND_IPS`. */
 export const listOutboundIps = (items: readonly string[]): string[] =>
   items.flatMap((item) => parseOutboundSource(item)?.ip ?? [])
+
+/** The addresses from which mail leaves when none is configured, as far as they are known: those of the host name. */
+export const foundIpsOf = perOwner((_: object): { ips: readonly string[] } => ({ ips: [] }))

@@ -36,7 +36,7 @@ const MAX_DETAILS = 1000
 /** More than any receiver counts within the days of a report. */
 const MAX_COUNT = 1_000_000_000
 
-const NO_RECORDS: ReportRecords = { rows: [], sessions: [], policy: {} }
+const NO_RECORDS: ReportRecords = { rows: [], sessions: [] }
 
 /** `receiver!domain!begin!end`, with or without a unique id (RFC 7489 §7.2.1.1, RFC 8460 §5.1). */
 const REPORT_NAME = /^[^!]+![^!]+!\d+!\d+(?:![^!]+)?\.(?:xml|json|zip|gz)(?:\.gz)?$/i
@@ -232,7 +232,7 @@ const LARGE_LENGTH = 1024 * 1024
 const READ_ELEMENTS: readonly ReadonlySet<string>[] = [
   new Set(['feedback']),
   new Set(['report_metadata', 'policy_published']),
-  new Set('org_name email report_id date_range domain p sp np adkim aspf pct t testing'.split(' ')),
+  new Set(['org_name', 'email', 'report_id', 'date_range', 'domain']),
   new Set(['begin', 'end']),
 ]
 
@@ -253,7 +253,7 @@ function readDmarcReport(content: Uint8Array): AggregateReport {
   if (reportId === '' || organisation === '')
     throw new UnreadableReportError('The XML has no org_name or no report_id.')
   const [beginMs, endMs] = [parseSeconds(period['begin']), parseSeconds(period['end'])]
-  const records = readDmarcRecords(xml, domain, published)
+  const records = readDmarcRecords(xml, domain)
   return { kind: 'dmarc', domain, organisation, reportId, beginMs, endMs, content, records }
 }
 
@@ -261,7 +261,7 @@ function readDmarcReport(content: Uint8Array): AggregateReport {
  * Reads the records of well-formed XML one at a time, because the tree of all takes many times the memory of the text.
  * @param domain the domain of the policy, at or below which the From domain of each record must be
  */
-function readDmarcRecords(xml: string, domain: string, published: Readonly<Record<string, unknown>>): ReportRecords {
+function readDmarcRecords(xml: string, domain: string): ReportRecords {
   const parser = createParser(() => true)
   const rows: DmarcRow[] = []
   const end = /<\/(?:[\w.-]+:)?record\s*>/g
@@ -277,10 +277,7 @@ function readDmarcRecords(xml: string, domain: string, published: Readonly<Recor
     const row = isShort ? readRecord(parser, xml.slice(index, end.lastIndex), domain) : undefined
     if (row) rows.push(row)
   }
-  const tags = 'p sp np adkim aspf pct fo testing t'.split(' ')
-  const texts = tags.map((tag) => [tag === 'testing' ? 't' : tag, readText(published[tag]).toLowerCase()])
-  const policy = Object.fromEntries(texts.filter(([, text]) => /^[a-z0-9:]{1,10}$/.test(text ?? '')))
-  return { ...NO_RECORDS, rows, policy }
+  return { ...NO_RECORDS, rows }
 }
 
 function readRecord(parser: XMLParser, xml: string, domain: string): DmarcRow | undefined {
@@ -303,6 +300,7 @@ function readRecord(parser: XMLParser, xml: string, domain: string): DmarcRow | 
   return {
     sourceIp,
     count,
+    from,
     disposition: disposition === 'reject' || disposition === 'quarantine' ? disposition : 'none',
     isDkimAligned: get(evaluated, 'dkim') === 'pass',
     isSpfAligned: get(evaluated, 'spf') === 'pass',

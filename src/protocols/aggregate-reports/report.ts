@@ -9,6 +9,8 @@ import { parseDomain } from '#protocols/address/domain.ts'
 export interface DmarcRow {
   readonly sourceIp: string
   readonly count: number
+  /** From domain, at or below that of the report. */
+  readonly from: string
   readonly disposition: 'none' | 'quarantine' | 'reject'
   /** Whether DKIM and SPF pass with alignment. */
   readonly isDkimAligned: boolean
@@ -32,8 +34,6 @@ export interface TlsRow {
 export interface ReportRecords {
   readonly rows: readonly DmarcRow[]
   readonly sessions: readonly TlsRow[]
-  /** Tags of the published DMARC policy: p, sp, np, adkim, aspf, pct, t. */
-  readonly policy: Readonly<Record<string, string>>
   /** Why nothing of the report can be counted, a sentence. */
   readonly problem?: string
 }

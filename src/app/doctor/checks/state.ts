@@ -3,7 +3,7 @@
  * mail. What is wrong with a domain or a webhook is mailed to the owners of its account.
  */
 import type { Database } from 'bun:sqlite'
-import { listReportAlerts } from '#features/receiving/domain-reports/alerts.ts'
+import { findReportGap, listReportAlerts } from '#features/receiving/domain-reports/alerts.ts'
 import { listQueueEntries } from '#features/receiving/inbound/process/queue.ts'
 import { findRateAlerts } from '#features/reporting/reputation/report.ts'
 import { listReceiverProblems } from '#features/reporting/sender-rules/receiver-data.ts'
@@ -147,7 +147,10 @@ export const checkDomainReports = withData(({ config, db, clock }) => {
   const silent = listReceiverProblems({ config, db }).map(({ receiver, message }) =>
     warning(plain(message), 'Look at its key and at docs/sender-rules.md.', receiver),
   )
+  const gap = findReportGap(db, clock.now())
   const found = [...alerts, ...silent]
+  if (gap !== undefined)
+    found.push(warning(gap, 'docs/receiving.md, Reports: their address in the DMARC record, and what is counted.'))
   return found.length > 0 ? found : ok('No DMARC or TLS report of the last week shows a problem.')
 })
 

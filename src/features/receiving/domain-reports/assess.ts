@@ -2,14 +2,15 @@
  * @module Decides whether a report is counted, and whose mail each of its rows counts: ours, that of a known service, or
  * of somebody else; and why mail of ours does not pass. Remote clients write the reports, so only those of an
  * authenticated sender count, within limits, and none that says that more mail left our addresses than our own counters
- * know. Read-only.
+ * know. Anybody can send authenticated reports of his own domain, so advice rests on those of large receivers. Read-only.
  */
 import type { Database } from 'bun:sqlite'
 import type { App } from '#features/core/app/app.ts'
 import { dayOf } from '#features/core/events/daily-stats.ts'
 import { type Domain, findDomainByName } from '#features/setup/domains/domains.ts'
+import { findRegistrableDomain } from '#features/setup/domains/name.ts'
 import { prepareStatements } from '#platform/db/open.ts'
-import { listOutboundIps } from '#platform/settings/outbound-source.ts'
+import { foundIpsOf, listOutboundIps } from '#platform/settings/outbound-source.ts'
 import type { Millis } from '#platform/time/clock.ts'
 import { days } from '#platform/units.ts'
 import {
@@ -19,6 +20,7 @@ import {
   type ReportRecords,
 } from '#protocols/aggregate-reports/report.ts'
 import type { AuthenticationResult } from '#protocols/authentication/result.ts'
+import reporters from './reporters.json' with { type: 'json' }
 import services from './services.json' with { type: 'json' }
 import type { receivedReports, reportRows } from './tables.ts'
 import texts from './texts.json' with { type: 'json' }
@@ -32,15 +34,20 @@ export const DMARC_CLASSES = ['aligned', 'broken', 'other', 'service', 'foreign'
 /** A row as it is stored, without what all rows of a report share. */
 export type CountedRow = Omit<
   typeof reportRows.$inferSelect,
-  'id' | 'reportId' | 'accountId' | 'domain' | 'day' | 'organisation'
+  'id' | 'reportId' | 'accountId' | 'domain' | 'day' | 'reporter' | 'isProven'
 >
 
 /** How a report came: from an authenticated or unknown sender, or from an operator. */
-export type ReportOrigin = Pick<AuthenticationResult, 'spf' | 'dkim' | 'dmarc'> | 'operator'
+export type ReportOrigin = Pick<AuthenticationResult, 'spf' | 'dkim' | 'dmarc' | 'details'> | 'operator'
 
-const RETENTION_DAYS = 400
+/** Figures are of at most 90 days. */
+const MAX_AGE_DAYS = 95
+/** Of reports that remote clients send: receivers send them within a day, and repeat them for some days. */
+const MAX_SENT_AGE_DAYS = 14
 /** Receivers report on a day, some on a few. */
 const MAX_PERIOD_MS = days(8)
+/** Further From domains in a report are not looked up: anybody can name any number of them. */
+const MAX_FROM_DOMAINS = 300
 /** Clocks differ, and some periods are in local time. */
 const MAX_AHEAD_MS = days(2)
 
@@ -50,41 +57,82 @@ export type ReportOwner = Pick<typeof receivedReports.$inferSelect, 'accountId' 
 /** `uncounted` says in a sentence why it is not counted; null: it is. */
 export function assessReport(
   app: Pick<App, 'config' | 'cluster' | 'db'>,
-  report: AggregateReport,
+  report: AggregateReport & { readonly origin?: ReportOrigin },
   owner: ReportOwner,
-  origin: ReportOrigin | undefined,
   at: Millis,
 ) {
-  const { beginMs, endMs, records } = report
+  const { beginMs, endMs, records, origin } = report
   // The middle of its period.
   const day = dayOf(((beginMs ?? at) + (endMs ?? at)) / 2)
-  const policy = records?.policy ?? {}
-  const refuse = (uncounted: string) => ({ day, rows: [], uncounted, policy })
-  const domain = owner.accountId === null ? undefined : findDomainByName(app.db, owner.accountId, owner.coveredBy)
-  if (!domain) return refuse('No account here has verified the domain.')
-  if (origin !== 'operator' && !(origin && isAuthentic(origin)))
+  const reporter = findReporter(report, origin)
+  const parts: { accountId: number; domain: string; rows: readonly CountedRow[] }[] = []
+  const refuse = (uncounted: string) => ({ reporter, day, parts: [], uncounted })
+  if (owner.accountId === null) return refuse('No account here has verified the domain.')
+  if (!reporter)
     return refuse('The message that brought it fails DMARC or is not authenticated, so anybody may have written it.')
   if (!records || records.problem !== undefined) return refuse(records?.problem ?? 'Its records were not read.')
   if (beginMs === null || endMs === null || endMs < beginMs || endMs - beginMs > MAX_PERIOD_MS)
     return refuse('Its period is missing, or is not one of at most eight days.')
-  if (beginMs > at + MAX_AHEAD_MS || endMs < at - days(RETENTION_DAYS))
-    return refuse(`Its period is in the future or more than ${RETENTION_DAYS} days ago.`)
-  const rows = toRows(records, readSenderFacts(app, domain))
-  if (rows.length === 0) return refuse('It has no record with a valid address and count about the domain.')
-  const claimed = rows.reduce((sum, row) => sum + (row.isFromUs ? row.count : 0), 0)
-  const sent = countSends(app.db, domain.accountId, dayOf(beginMs) - MAX_WAIT_DAYS, endMs)
-  // Another program had the address before the account sent here, if an operator vouches for the report.
-  const isEarlier = origin === 'operator' && countSends(app.db, domain.accountId, 0, endMs) === 0
-  if (claimed > sent * RETRY_FACTOR + RETRY_MARGIN && !isEarlier)
-    return refuse(
-      `It is doubtful: it says that ${claimed} messages left our addresses, but the account sent ${sent} at most. Does another program send from them?`,
-    )
-  return { day, rows, uncounted: null, policy }
+  const maxAge = origin === 'operator' ? MAX_AGE_DAYS : MAX_SENT_AGE_DAYS
+  if (beginMs > at + MAX_AHEAD_MS || endMs < at - days(maxAge))
+    return refuse(`Its period is in the future or more than ${maxAge} days ago.`)
+  // A subdomain may belong to another account than the domain above it.
+  const owners = new Map([[report.domain, owner]])
+  const findOwnerOf = ({ from }: DmarcRow): string => {
+    const known = owners.get(from) ?? (owners.size < MAX_FROM_DOMAINS ? undefined : owner)
+    const found = known ?? findOwner(app.db, app.config.hostname, from) ?? owner
+    owners.set(from, found).set(found.coveredBy, found)
+    return found.coveredBy
+  }
+  const byOwner = Map.groupBy(records.rows, findOwnerOf)
+  if (records.sessions.length > 0) byOwner.set(owner.coveredBy, [])
+  for (const [name, ofOwner] of byOwner) {
+    const { accountId } = owners.get(name) ?? owner
+    const domain = accountId === null ? undefined : findDomainByName(app.db, accountId, name)
+    const rows = domain ? toRows({ ...records, rows: ofOwner }, readSenderFacts(app, domain)) : []
+    if (accountId === null || rows.length === 0) continue
+    parts.push({ accountId, domain: name, rows })
+    const earlier = sql(app.db).claimed.get(accountId, name, day, reporter.name)?.count ?? 0
+    const claimed = rows.reduce((sum, row) => sum + (row.isFromUs ? row.count : 0), earlier)
+    const sent = countSends(app.db, accountId, dayOf(beginMs) - MAX_WAIT_DAYS, endMs)
+    // Another program had the address before the account sent here, if an operator vouches for the report.
+    const isEarlier = origin === 'operator' && countSends(app.db, accountId, 0, endMs) === 0
+    if (claimed > sent * RETRY_FACTOR + RETRY_MARGIN && !isEarlier)
+      return refuse(
+        `It is doubtful: with it, its sender says that ${claimed} messages left our addresses that day, but the account sent ${sent} at most. Does another program send from them?`,
+      )
+  }
+  if (parts.length === 0) return refuse('It has no record with a valid address and count about the domain.')
+  return { reporter, day, parts, uncounted: null }
 }
 
-/** RFC 9990 §5.1: reports must be authenticated. A sender without a DMARC policy needs SPF or DKIM. */
-const isAuthentic = ({ spf, dkim, dmarc }: Exclude<ReportOrigin, 'operator'>): boolean =>
-  dmarc === 'pass' || (dmarc === 'none' && (spf === 'pass' || dkim === 'pass'))
+/**
+ * Who sent a report; undefined: nobody authenticated (RFC 9990 §5.1), for which a domain without a DMARC policy needs
+ * SPF or DKIM. Subdomains are one sender, because anybody has any number of them.
+ */
+function findReporter({ organisation }: AggregateReport, origin: ReportOrigin | undefined) {
+  // It is printed in mails, and must not be a link there.
+  if (origin === 'operator')
+    return { name: organisation.replace(/[^\p{L}\p{N} .&-]+/gu, ' ').slice(0, 60), isProven: true }
+  if (!origin) return undefined
+  const { dmarc, spf, dkim, details } = origin
+  const signer = spf === 'pass' ? details.spf.domain : dkim === 'pass' ? details.dkim[0]?.domain : undefined
+  const domain = dmarc === 'pass' ? details.dmarc.domain : dmarc === 'none' ? signer : undefined
+  if (!domain) return undefined
+  const isProven = dmarc === 'pass' && reporters.some((name) => isWithin(domain, name))
+  return { name: findRegistrableDomain(domain) ?? domain, isProven }
+}
+
+export function findOwner(db: Database, hostname: string, domain: string): ReportOwner | undefined {
+  let registered: ReportOwner | undefined
+  for (let name = domain; name.includes('.'); name = name.slice(name.indexOf('.') + 1)) {
+    const row = sql(db).byName.get(name)
+    if (row?.isVerified) return { accountId: row.accountId, coveredBy: name }
+    // Reports about the host's own mail name its hostname or the organisational domain above it.
+    if (row || isWithin(hostname.toLowerCase(), name)) registered ??= { accountId: null, coveredBy: name }
+  }
+  return registered
+}
 
 /** A message can be received more than once when a reply to DATA is lost, or its recipients are at several hosts. */
 const RETRY_FACTOR = 2
@@ -93,6 +141,14 @@ const RETRY_MARGIN = 10
 const MAX_WAIT_DAYS = 5
 
 const sql = prepareStatements((db) => ({
+  // Several accounts may register a name; only one of them can have verified it.
+  byName: db.prepare<{ accountId: number; isVerified: number }, [string]>(
+    `SELECT account_id AS accountId, verified_at IS NOT NULL AS isVerified FROM domains
+     WHERE domain = ? AND deleted_at IS NULL ORDER BY verified_at IS NULL, id LIMIT 1`,
+  ),
+  claimed: db.prepare<{ count: number }, [number, string, number, string]>(
+    'SELECT total(count) AS count FROM report_rows WHERE account_id = ? AND domain = ? AND day = ? AND reporter = ? AND is_from_us',
+  ),
   sent: db.prepare<{ sent: number }, [number, number, number]>(
     `SELECT total(sent) AS sent FROM daily_figures WHERE account_id = ? AND day BETWEEN ? AND ? AND domain = ''`,
   ),
@@ -104,7 +160,8 @@ const countSends = (db: Database, accountId: number, fromDay: number, end: Milli
 
 /** What tells our mail of the domain from that of others. */
 function readSenderFacts({ config, cluster }: Pick<App, 'config' | 'cluster'>, domain: Domain) {
-  const ips = [...listOutboundIps(config.outboundIps), ...(cluster?.nodes() ?? []).flatMap((node) => node.outbound_ips)]
+  const ofNodes = (cluster?.nodes() ?? []).flatMap((node) => node.outbound_ips)
+  const ips = [...listOutboundIps(config.outboundIps), ...foundIpsOf(config).ips, ...ofNodes]
   const present = [domain.dkimSelector, domain.nextDkim?.selector].filter((selector) => selector !== undefined)
   const former = domain.formerDkim.map(({ selector }) => selector)
   const withEd25519 = (selectors: readonly string[], state: 'active' | 'former') =>
@@ -132,12 +189,13 @@ function classifyRow(row: DmarcRow, facts: SenderFacts): ClassifiedRow {
   const ours = own.filter(({ selector }) => selectors.has(selector) || (selector === '' && selectors.size > 0))
   const [signature = own[0]] = [...ours].sort((a, b) => Number(b.result === 'pass') - Number(a.result === 'pass'))
   const hasPassed = ours.some(({ selector, result }) => selectors.has(selector) && result === 'pass')
-  const isFromUs =
-    facts.ips.has(row.sourceIp) || row.spf.some((each) => each.domain === returnPath && each.result === 'pass')
+  const hasPassedSpf = row.spf.some((each) => each.domain === returnPath && each.result === 'pass')
+  const isFromUs = facts.ips.has(row.sourceIp) || hasPassedSpf
   const asOurs = (cause: string): ClassifiedRow => {
     return { class: isAligned ? 'aligned' : 'broken', cause, sender: domain, isFromUs }
   }
-  if (isFromUs && row.isDkimAligned) return asOurs(row.isSpfAligned ? '' : 'spf_missing')
+  // With aspf=s, SPF passes, but the return path does not align.
+  if (isFromUs && row.isDkimAligned) return asOurs(row.isSpfAligned || hasPassedSpf ? '' : 'spf_missing')
   if (hasPassed && !isAligned) return asOurs('alignment')
   if (isFromUs) return asOurs(findDkimCause(signature, selectors))
   if (hasPassed) return asOurs(facts.isRelayed ? '' : 'forwarded')
@@ -163,8 +221,9 @@ function findDkimCause(signature: DmarcRow['dkim'][number] | undefined, selector
 
 const isWithin = (name: string, domain: string): boolean => `.${name}`.endsWith(`.${domain}`)
 
-const findService = (name: string): string | undefined =>
-  services.find(({ domains }) => domains.some((domain) => isWithin(name, domain)))?.name
+/** By registrable domain, of two labels each. */
+const SERVICES = new Map(services.flatMap(({ name, domains }) => domains.map((domain) => [domain, name])))
+const findService = (name: string): string | undefined => SERVICES.get(name.split('.').slice(-2).join('.'))
 
 /** What the sessions of a TLS report lack. */
 const NO_ROW = { sender: '', disposition: 'none', isFromUs: false, dkim: false, spf: false }
@@ -191,8 +250,8 @@ function addUp(rows: readonly CountedRow[]): CountedRow[] {
   return [...groups.values()].sort((a, b) => b.count - a.count)
 }
 
-/** The rows within a limit; the smallest beyond it are added up without their addresses. */
-export const limitRows = (rows: readonly CountedRow[], max: number): readonly CountedRow[] =>
-  rows.length <= max
-    ? rows
-    : [...rows.slice(0, max), ...addUp(rows.slice(max).map((row) => ({ ...row, source: '', sender: '' })))]
+/** The rows within a limit; the smallest beyond it are added up without their addresses, of senders only services stay. */
+export const limitRows = (rows: readonly CountedRow[], max: number): readonly CountedRow[] => [
+  ...rows.slice(0, max),
+  ...addUp(rows.slice(max).map((row) => ({ ...row, source: '', sender: row.class === 'service' ? row.sender : '' }))),
+]

@@ -3,6 +3,7 @@
  * sentences ranked by how urgent they are. Fields are named as in the API; the mails to owners use the findings as well.
  */
 import type { Database } from 'bun:sqlite'
+import type { Domain } from '#features/setup/domains/domains.ts'
 import { prepareStatements } from '#platform/db/open.ts'
 import { DMARC_CLASSES } from './assess.ts'
 import texts from './texts.json' with { type: 'json' }
@@ -40,31 +41,40 @@ const sql = prepareStatements((db) => ({
   series: db.prepare<Counted<{ day: string; class: keyof Counts }>, [...Bound]>(
     select(`${toDate('day')} AS day, class`, 'GROUP BY 1, 2', '1'),
   ),
+  // All, for the advice. There are few: causes and services are named by us.
+  groups: db.prepare<Group, [...Bound]>(
+    select(
+      `class, iif(cause = 'forwarder', 'modified', cause) AS cause, iif(class = 'service', sender, '') AS name,
+       sum(iif(is_proven, count, 0)) AS proven`,
+      `AND NOT ${IS_TLS} GROUP BY 1, 2, 3`,
+      'count DESC, 1',
+    ),
+  ),
+  evidence: db.prepare<Evidence, [...Bound]>(
+    `SELECT count(DISTINCT day) AS days, count(DISTINCT report_id) AS reports, total(count) AS count FROM report_rows
+     WHERE account_id = ? AND domain = ? AND day BETWEEN ? AND ? AND is_proven AND class IN ('aligned', 'broken')`,
+  ),
   providers: db.prepare<Counted<{ name: string; failed: number }>, [...Bound]>(
-    select('organisation AS name, sum(iif(dkim, 0, count)) AS failed', 'AND is_from_us GROUP BY 1'),
+    select('reporter AS name, sum(iif(dkim, 0, count)) AS failed', 'AND is_from_us GROUP BY 1'),
   ),
   reporters: db.prepare<Counted<{ organisation: string; kind: string; reports: number }>, [...Bound]>(
     select(
-      `organisation, iif(${IS_TLS}, 'tls', 'dmarc') AS kind, count(DISTINCT report_id) AS reports`,
+      `reporter AS organisation, iif(${IS_TLS}, 'tls', 'dmarc') AS kind, count(DISTINCT report_id) AS reports`,
       'GROUP BY 1, 2',
     ),
   ),
   tls: db.prepare<Counted<{ cause: string; receiver: string; reporters: string }>, [...Bound]>(
     select(
-      'cause, max(source) AS receiver, group_concat(DISTINCT organisation) AS reporters',
+      'cause, max(source) AS receiver, group_concat(DISTINCT reporter) AS reporters',
       "AND class = 'tls_failed' GROUP BY 1",
     ),
-  ),
-  policy: db.prepare<{ policy: string }, [number, string]>(
-    `SELECT policy FROM received_reports INDEXED BY received_reports_covered
-     WHERE account_id = ? AND covered_by = ? AND domain = covered_by AND kind = 'dmarc' AND counted IS NOT NULL ORDER BY created_at DESC LIMIT 1`,
   ),
 }))
 
 const noCounts = () => Object.fromEntries(REPORT_CLASSES.map((name) => [name, 0])) as Counts
 
-export function summariseReports(db: Database, ...bound: Bound) {
-  const domain = bound[1]
+function readFacts(db: Database, { accountId, domain, dmarcPolicy }: Domain, ...days: [number, number]) {
+  const bound: Bound = [accountId, domain, ...days]
   const totals = noCounts()
   const byDay = new Map<string, Counts & { day: string }>()
   for (const { day, class: kind, count } of sql(db).series.all(...bound)) {
@@ -73,22 +83,24 @@ export function summariseReports(db: Database, ...bound: Bound) {
     counts[kind] += count
     totals[kind] += count
   }
-  const series = [...byDay.values()]
+  const groups = sql(db).groups.all(...bound)
+  const evidence = sql(db).evidence.get(...bound) as Evidence
+  const messages = DMARC_CLASSES.reduce((sum, name) => sum + totals[name], 0)
+  const policy = JSON.parse(dmarcPolicy ?? '{}') as Policy
+  // The policy that receivers apply.
+  const level = Math.max(POLICIES.indexOf(policy['p'] as 'none') - Number(isWeakened(policy)), 0)
+  return { bound, domain, totals, series: [...byDay.values()], groups, evidence, messages, policy, level }
+}
+
+type Facts = ReturnType<typeof readFacts>
+
+export function summariseReports(db: Database, ...of: [Domain, fromDay: number, toDay: number]) {
+  const facts = readFacts(db, ...of)
+  const { bound, domain, totals, series, messages, policy } = facts
   const sources = sql(db)
     .sources.all(...bound)
     .map((source) => ({ ...source, text: fill(`causes.${source.cause}`) || fill(`classes.${source.class}`) }))
   const reporters = sql(db).reporters.all(...bound)
-  const policy = JSON.parse(sql(db).policy.get(bound[0], domain)?.policy ?? '{}') as Record<string, string>
-  const countDmarc = (counts: Counts) => DMARC_CLASSES.reduce((sum, name) => sum + counts[name], 0)
-  const facts: Facts = {
-    domain,
-    sources,
-    totals,
-    messages: countDmarc(totals),
-    days: series.filter((counts) => countDmarc(counts) > 0).length,
-    reports: reporters.reduce((sum, row) => sum + (row.kind === 'dmarc' ? row.reports : 0), 0),
-    policy: policy['p'] ?? 'none',
-  }
   const { tls_ok: ok, tls_failed: failed } = totals
   const failures = sql(db)
     .tls.all(...bound)
@@ -100,31 +112,30 @@ export function summariseReports(db: Database, ...bound: Bound) {
       return { ...row, text: fill('findings.tls', { what, total: ok + failed, to, meaning, reporters: by }) }
     })
   const advice = advise(facts)
+  const passed = totals.aligned + totals.other
+  const total = fill('findings.total', { ...totals, count: messages, domain })
   const findings: ReportFinding[] = [
     ...failures.map(({ cause, count, text }) => toFinding(`tls:${cause}`, alarm(count, ok + failed), text)),
     ...sql(db)
       .providers.all(...bound)
-      .filter((row) => row.failed >= MIN_DKIM_FAILURES && row.failed >= row.count * DKIM_FRACTION)
+      .filter((row) => row.failed >= ALERT_COUNT && row.failed >= row.count * DKIM_FRACTION)
       .map((row) => toFinding(`dkim:${row.name}`, 'bad', fill('findings.provider', { ...row, domain }))),
     ...sources.flatMap((source) => describeSource(source, facts)),
-    ...(facts.messages > 0 ? [describeTotal(facts), toFinding('advice', 'info', advice.text)] : []),
+    ...(messages > 0 ? [toFinding('total', passed === messages ? 'good' : 'info', total)] : []),
+    ...(messages > 0 ? [toFinding('advice', 'info', advice.text)] : []),
   ]
   findings.sort((a, b) => FINDING_LEVELS.indexOf(a.level) - FINDING_LEVELS.indexOf(b.level))
   return { totals, sources, series, reporters, policy, advice, tls: { ok, failed, failures }, findings }
 }
 
+/** What proven reports say of our mail. */
+type Evidence = Counted<{ readonly days: number; readonly reports: number }>
 type SourceWithText = Source & { readonly text: string }
 
-interface Facts {
-  readonly domain: string
-  readonly sources: readonly SourceWithText[]
-  readonly totals: Counts
-  readonly messages: number
-  /** With a counted DMARC report. */
-  readonly days: number
-  readonly reports: number
-  readonly policy: string
-}
+const POLICIES = ['none', 'quarantine', 'reject'] as const
+type Policy = Readonly<Record<string, string>>
+/** With t=y receivers apply the next weaker policy, with pct to a part of the mail. */
+const isWeakened = ({ t, pct }: Policy): boolean => t === 'y' || Number(pct) < 100
 
 /** @param key the same for the same cause at another time */
 const toFinding = (key: string, level: (typeof FINDING_LEVELS)[number], text: string) => ({ key, level, text })
@@ -132,11 +143,10 @@ type ReportFinding = ReturnType<typeof toFinding>
 
 /** From this fraction and number on, something foreign or broken is more than noise. */
 const ALERT_FRACTION = 0.05
-const ALERT_COUNT = 100
+const ALERT_COUNT = 10
 const isMany = (count: number, of: number): boolean => count >= ALERT_COUNT && count >= of * ALERT_FRACTION
 const alarm = (count: number, of: number) => (isMany(count, of) ? 'bad' : 'warning')
 
-const MIN_DKIM_FAILURES = 20
 const DKIM_FRACTION = 0.1
 
 const format = (count: number, noun = 'message'): string =>
@@ -150,28 +160,26 @@ function fill(name: string, values: { readonly count?: number; readonly [name: s
   return text.replace(/\{(\w+)\}/g, (_, key: string) => toText(all[key]))
 }
 
-const isModified = ({ cause }: Source): boolean => cause === 'modified' || cause === 'forwarder'
-const isBrokenByUs = (source: Source): boolean => source.class === 'broken' && !isModified(source)
+type Kind = Pick<Source, 'class' | 'cause'>
+type Group = Counted<Kind & { readonly name: string; readonly proven: number }>
 
-function describeSource(source: SourceWithText, { domain, messages, policy }: Facts): ReportFinding[] {
+const isModified = ({ cause }: Kind): boolean => cause === 'modified' || cause === 'forwarder'
+const isBrokenByUs = (group: Kind): boolean => group.class === 'broken' && !isModified(group)
+
+function describeSource(source: SourceWithText, { domain, messages, level }: Facts): ReportFinding[] {
   const { class: kind, cause, count } = source
   const name = source.name || 'many addresses'
-  const stops = fill(policy === 'none' ? 'stops.none' : 'stops.other', { policy })
+  const stops = fill(level === 0 ? 'stops.none' : 'stops.other', { policy: POLICIES[level] })
   const find = (text: string, level: ReportFinding['level'], key = `${text}:${name}`) => [
     toFinding(key, level, fill(`findings.${text}`, { count, name, domain, stops, meaning: source.text })),
   ]
   if (kind === 'service') return find('service', alarm(count, messages))
   if (kind === 'foreign' && cause === '')
-    return isMany(count, messages) ? find('foreign', policy === 'none' ? 'bad' : 'info') : []
+    return isMany(count, messages) ? find('foreign', level === 0 ? 'bad' : 'info') : []
   if (isBrokenByUs(source)) return find('broken', alarm(count, messages), `broken:${cause}`)
   if (isModified(source)) return find('modified', 'info')
   if (cause === 'forwarded') return find('forwarded', 'info')
   return cause === 'spf_missing' ? find('spf_missing', 'warning') : []
-}
-
-function describeTotal({ domain, messages, totals: { aligned, broken, other } }: Facts): ReportFinding {
-  const text = fill('findings.total', { count: messages, domain, aligned, broken })
-  return toFinding('total', aligned + other === messages ? 'good' : 'info', text)
 }
 
 const MIN_DAYS = 7
@@ -180,33 +188,36 @@ const MIN_MESSAGES = 50
 /** Fewer failing messages, or a smaller fraction of the own ones, do not stand in the way. */
 const TOLERATED_COUNT = 10
 const TOLERATED_FRACTION = 0.01
-/** With p=reject, forwarded mail that fails is lost. */
-const TOLERATED_FORWARDED = 0.02
+/** What fails without our doing is lost with p=reject; so much with p=quarantine shows that the addresses are ours. */
+const TOLERATED_MODIFIED = { quarantine: 0.1, reject: 0.02 }
 
 /** Whether the policy may be raised to `next` (null: it is the strictest), and what must be done or known first. */
-function advise({ domain, sources, totals: { aligned, broken, other }, messages, days, reports, policy }: Facts) {
-  const next = policy === 'reject' ? null : policy === 'quarantine' ? 'reject' : 'quarantine'
-  const refuse = (text: string, missing: string[]) => ({ next, is_safe: false, text, missing })
-  if (next === null) return refuse(fill('advice.strictest'), [])
+function advise({ domain, groups, evidence, totals: { aligned, broken }, messages, policy, level }: Facts) {
+  const next = POLICIES[level + 1] as 'quarantine' | 'reject' | undefined
+  const refuse = (text: string, missing: string[]) => ({ next: next ?? null, is_safe: false, text, missing })
+  const isOpen = next === undefined && (policy['sp'] ?? 'reject') !== 'reject'
+  if (next === undefined) return refuse(fill(isOpen ? 'advice.subdomains' : 'advice.strictest', policy), [])
   const unknown = fill('advice.unknown', { domain })
   if (messages === 0) return refuse(unknown, [unknown])
-  const ours = aligned + broken + other
-  const lost = sources.filter(isModified).reduce((sum, { count }) => sum + count, 0)
-  const serious = sources.filter(({ count }) => count >= TOLERATED_COUNT && count >= ours * TOLERATED_FRACTION)
-  const describe = (kind: string, rows: readonly SourceWithText[]) =>
-    rows.map((row) => fill(`advice.${kind}`, { ...row, domain, meaning: row.text }))
-  const few = { reports: format(reports, 'report'), count: ours, min: `${MIN_REPORTS} about ${MIN_MESSAGES}` }
+  // Those who write the other reports can add to what is of ours, but not hide what the proven ones say.
+  const exceeds = ({ count, proven }: Group, fraction: number) =>
+    (count >= TOLERATED_COUNT && count >= (aligned + broken) * fraction) ||
+    (proven >= TOLERATED_COUNT && proven >= evidence.count * fraction)
+  const describe = (kind: string, isWanted: (group: Group) => boolean, fraction = TOLERATED_FRACTION) =>
+    groups
+      .filter((group) => isWanted(group) && exceeds(group, fraction))
+      .map((group) => fill(`advice.${kind}`, { ...group, domain, next, meaning: fill(`causes.${group.cause}`) }))
+  const { days, reports, count } = evidence
+  const few = { reports: format(reports, 'report'), count, min: `${MIN_REPORTS} about ${MIN_MESSAGES}` }
   const missing = [
-    ...describe(
-      'service',
-      serious.filter((row) => row.class === 'service'),
-    ),
-    ...describe('broken', serious.filter(isBrokenByUs)),
-    ...(next === 'reject' && lost > ours * TOLERATED_FORWARDED ? [fill('advice.modified', { count: lost })] : []),
+    ...describe('service', (group) => group.class === 'service'),
+    ...describe('broken', isBrokenByUs),
+    ...describe('modified', isModified, TOLERATED_MODIFIED[next]),
     ...(days < MIN_DAYS ? [fill('advice.days', { days: format(days, 'day'), min: MIN_DAYS })] : []),
-    ...(reports < MIN_REPORTS || ours < MIN_MESSAGES ? [fill('advice.few', few)] : []),
+    ...(reports < MIN_REPORTS || count < MIN_MESSAGES ? [fill('advice.few', few)] : []),
   ]
   const [first] = missing
   if (first !== undefined) return refuse(fill('advice.unsafe', { next, first }), missing)
-  return { next, is_safe: true, text: fill('advice.safe', { next }), missing }
+  const text = fill('advice.safe', { next }) + (isWeakened(policy) ? fill('advice.weakened') : '')
+  return { next, is_safe: true, text, missing }
 }

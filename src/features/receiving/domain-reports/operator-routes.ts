@@ -20,7 +20,8 @@ const REPORT_FIELDS = {
   kind: S.Text('`dmarc` or `tls`.'),
   account: S.TextOrNull('Name of the account that has the domain; null: none has.'),
   domain: S.Text('Domain that it is about.'),
-  organisation: S.Text('Who reports.'),
+  organisation: S.Text('Who reports, as it names itself.'),
+  reporter: S.TextOrNull('Authenticated domain that sent it; null: none did, or it was imported.'),
   report_id: S.Text('Id that the reporter gave it.'),
   period_start: S.TimeOrNull('Start of its period.'),
   period_end: S.TimeOrNull('End of its period.'),
@@ -63,8 +64,9 @@ export const operatorReportRoutes = (app: App, { parser }: { readonly parser: Re
       async ({ actor, query }) => {
         await recordView(app, actor, { name: 'domain_reports' })
         const page = S.parsePage(query)
-        const domain = query.domain === undefined ? undefined : parseDomainName(query.domain.trim())
-        const { reports, total } = listReports(app.db, domain, page)
+        const parsed = query.domain === undefined ? undefined : parseDomain(query.domain.trim())
+        if (parsed?.kind === 'invalid') throw invalid('domain', parsed.reason)
+        const { reports, total } = listReports(app.db, parsed?.domain, page)
         return pageById(reports, { ...page, total }, toReportView)
       },
       {
@@ -104,13 +106,6 @@ export const operatorReportRoutes = (app: App, { parser }: { readonly parser: Re
         }),
       },
     )
-
-/** A domain in A-labels. Throws 422 for an invalid one. */
-function parseDomainName(text: string): string {
-  const parsed = parseDomain(text)
-  if (parsed.kind === 'invalid') throw invalid('domain', parsed.reason)
-  return parsed.domain
-}
 
 /** A report with its content. Throws 404 for an unknown id, and when the content is no longer stored. */
 function readReport(app: App, id: string): DomainReport & { readonly content: Uint8Array } {

@@ -19,7 +19,7 @@ const listOf = <T extends TProperties>(description: string, fields: T) =>
   Type.Array(Type.Object(fields), { description })
 
 const DomainReports = Type.Object({
-  domain: S.Text('The domain; reports about its subdomains count too.'),
+  domain: S.Text('The domain; mail of subdomains that are not verified here counts too.'),
   from: Day,
   to: Day,
   findings: listOf('What the reports mean, the most urgent first.', {
@@ -33,7 +33,7 @@ const DomainReports = Type.Object({
     text: S.Text('A sentence.'),
     missing: Type.Array(Type.String(), { description: 'What must be done or known first.' }),
   }),
-  policy: Type.Record(Type.String(), Type.String(), { description: 'Tags of the DMARC policy of the newest report.' }),
+  policy: Type.Record(Type.String(), Type.String(), { description: 'Tags of the DMARC policy last found in DNS.' }),
   totals: S.Part(
     'Messages: `aligned` ours that pass DMARC, `broken` ours that fail, `other` sent elsewhere that pass, `service` of a known service that fail, `foreign` of others that fail. TLS sessions: `tls_ok`, `tls_failed`.',
     COUNTS,
@@ -51,7 +51,7 @@ const DomainReports = Type.Object({
   }),
   series: listOf('Days with reports, oldest first.', { day: Day, ...COUNTS }),
   reporters: listOf('The 100 that counted most.', {
-    organisation: S.Text('As it names itself.'),
+    organisation: S.Text('Authenticated domain that sent the reports; of imported ones the name that they state.'),
     kind: S.Text('`dmarc` or `tls`.'),
     reports: S.Count('Counted reports.'),
     count: S.Count('Messages or sessions.'),
@@ -74,12 +74,12 @@ export const domainReportRoutes = (app: App) =>
   new Elysia({ prefix: '/v1/domains', tags: ['Domains'] }).use(authenticated).get(
     '/:id/reports',
     ({ actor, params, query }) => {
-      const { domain } = getDomain(app.db, actor.accountId, params.id)
+      const found = getDomain(app.db, actor.accountId, params.id)
       const toDay = dayOf(app.clock.now())
       const fromDay =
         toDay - S.parseQueryInteger('days', query.days, { ...PERIOD_DAYS, fallback: PERIOD_DAYS.default }) + 1
-      const summary = summariseReports(app.db, actor.accountId, domain, fromDay, toDay)
-      return dataBody({ ...summary, domain, from: formatDay(fromDay), to: formatDay(toDay) })
+      const summary = summariseReports(app.db, found, fromDay, toDay)
+      return dataBody({ ...summary, domain: found.domain, from: formatDay(fromDay), to: formatDay(toDay) })
     },
     {
       params: Type.Object({ id: Type.String({ description: 'Id of the domain.' }) }),

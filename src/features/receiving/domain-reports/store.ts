@@ -2,7 +2,7 @@
  * @module Stores received reports about a domain's mail (DMARC aggregate, TLS-RPT) for the operator to list. Each
  * report is stored once, for the account with the domain, and kept for 400 days. Remote clients write the reports, so
  * a report must be about a domain of ours, and their number per domain and day is limited. What a report counts is stored with it,
- * if `assess.ts` finds that it can be believed.
+ * for 95 days, if `assess.ts` finds that it can be believed.
  */
 import type { Database } from 'bun:sqlite'
 import type { App } from '#features/core/app/app.ts'
@@ -15,7 +15,7 @@ import { newUuid, parseUuid } from '#platform/ids.ts'
 import type { Millis } from '#platform/time/clock.ts'
 import { days } from '#platform/units.ts'
 import type { AggregateReport } from '#protocols/aggregate-reports/report.ts'
-import { assessReport, limitRows, type ReportOrigin, type ReportOwner } from './assess.ts'
+import { assessReport, findOwner, limitRows, type ReportOrigin } from './assess.ts'
 import type { receivedReports, reportRows } from './tables.ts'
 
 export interface StoredReport
@@ -28,23 +28,18 @@ const RETENTION_DAYS = 400
 const BATCH_SIZE = 500
 
 const SELECT = `SELECT r.id, r.uuid, r.kind, accounts.name AS account, r.domain, r.organisation, r.report_id AS reportId, r.begin_at AS beginAt,
-  r.end_at AS endAt, r.content_ref AS contentRef, r.size_bytes AS sizeBytes, r.created_at AS createdAt, r.counted, r.uncounted, r.policy
+  r.end_at AS endAt, r.content_ref AS contentRef, r.size_bytes AS sizeBytes, r.created_at AS createdAt, r.counted, r.uncounted, r.reporter
   FROM received_reports r LEFT JOIN accounts ON accounts.id = r.account_id`
 
 const sql = prepareStatements((db) => ({
-  // Several accounts may register a name; only one of them can have verified it.
-  byName: db.prepare<{ accountId: number; isVerified: number }, [string]>(
-    `SELECT account_id AS accountId, verified_at IS NOT NULL AS isVerified FROM domains
-     WHERE domain = ? AND deleted_at IS NULL ORDER BY verified_at IS NULL, id LIMIT 1`,
-  ),
   covered: db.prepare<{ n: number }, [string, number]>(
     'SELECT COUNT(*) AS n FROM received_reports WHERE covered_by = ? AND created_at > ? AND NOT is_imported',
   ),
   insert: db.prepare<unknown, [Omit<typeof receivedReports.$inferSelect, 'id'>]>(
-    `${insertSql(
+    insertSql(
       'received_reports',
-      'uuid kind accountId domain coveredBy organisation reportId beginAt endAt contentRef sizeBytes createdAt counted uncounted policy isImported',
-    )} ON CONFLICT (kind, organisation, report_id, domain) DO NOTHING`,
+      'uuid kind accountId domain coveredBy organisation reportId beginAt endAt contentRef sizeBytes createdAt counted uncounted reporter isImported',
+    ),
   ),
   known: db.prepare<Pick<StoredReport, 'id' | 'uuid' | 'contentRef' | 'counted'>, [string, string, string, string]>(
     `SELECT id, uuid, content_ref AS contentRef, counted FROM received_reports WHERE kind = ? AND organisation = ? AND report_id = ? AND domain = ?`,
@@ -53,14 +48,18 @@ const sql = prepareStatements((db) => ({
   insertRow: db.prepare<unknown, [Omit<typeof reportRows.$inferSelect, 'id'>]>(
     insertSql(
       'report_rows',
-      'reportId accountId domain day organisation class cause source sender disposition isFromUs dkim spf count',
+      'reportId accountId domain day reporter isProven class cause source sender disposition isFromUs dkim spf count',
     ),
   ),
-  rowsOfDay: db.prepare<{ n: number }, [number, string, number]>(
-    'SELECT count(*) AS n FROM report_rows WHERE account_id = ? AND domain = ? AND day = ?',
+  rowsOfDay: db.prepare<{ n: number }, [number, string, number, boolean]>(
+    'SELECT count(*) AS n FROM report_rows WHERE account_id = ? AND domain = ? AND day = ? AND is_proven = ?',
   ),
   allRows: db.prepare<{ n: number }, []>('SELECT coalesce(max(id) - min(id) + 1, 0) AS n FROM report_rows'),
-  deleteRows: db.prepare('DELETE FROM report_rows WHERE report_id IN (SELECT value FROM json_each(?))'),
+  // Ids ascend with those of the reports.
+  deleteRows: db.prepare<unknown, [number, number]>(
+    `DELETE FROM report_rows WHERE id IN (SELECT w.id FROM (SELECT id, report_id FROM report_rows ORDER BY id LIMIT ?) w
+     LEFT JOIN received_reports r ON r.id = w.report_id WHERE coalesce(r.created_at, 0) < ?)`,
+  ),
   page: db.prepare<StoredReport, [string | null, number, number, number]>(
     `${SELECT} WHERE r.domain = coalesce(?, r.domain) AND r.id < ? ORDER BY r.id DESC LIMIT ? OFFSET ?`,
   ),
@@ -69,11 +68,9 @@ const sql = prepareStatements((db) => ({
   ),
   byUuid: db.prepare<StoredReport, [Uint8Array]>(`${SELECT} WHERE r.uuid = ?`),
   // Ids ascend with created_at.
-  oldest: db.prepare<{ id: number; createdAt: number }, [number]>(
-    'SELECT id, created_at AS createdAt FROM received_reports ORDER BY id LIMIT ?',
-  ),
-  deleteOld: db.prepare<{ id: number; contentRef: number }, [number, number]>(
-    'DELETE FROM received_reports WHERE id <= ? AND created_at < ? RETURNING id, content_ref AS contentRef',
+  deleteOld: db.prepare<{ contentRef: number }, [number, number]>(
+    `DELETE FROM received_reports WHERE id IN (SELECT id FROM (SELECT id, created_at FROM received_reports ORDER BY id LIMIT ?)
+     WHERE created_at < ?) RETURNING content_ref AS contentRef`,
   ),
 }))
 
@@ -90,16 +87,22 @@ export function findReportRefusal(
 ): string | undefined {
   const owner = findOwner(db, config.hostname, domain)
   if (!owner) return NO_OWNER
-  const { coveredBy } = owner
-  const stored = sql(db).covered.get(coveredBy, at - days(1))?.n ?? 0
+  const stored = sql(db).covered.get(owner.coveredBy, at - days(1))?.n ?? 0
   return stored < MAX_REPORTS_PER_DOMAIN_PER_DAY
     ? undefined
-    : `The report is about ${coveredBy}, which already has ${MAX_REPORTS_PER_DOMAIN_PER_DAY} reports within a day.`
+    : `The report is about ${owner.coveredBy}, which already has ${MAX_REPORTS_PER_DOMAIN_PER_DAY} reports within a day.`
 }
 
-/** Limits of the rows that reports are counted in; further ones are added up, or not counted. */
-const MAX_ROWS_PER_DOMAIN_PER_DAY = 2000
+/** The smallest rows beyond this are added up: of those that advice rests on, and of the others. */
+const MAX_ROWS_PER_DOMAIN_PER_DAY = 400
+/** Half of them are for reports that advice rests on, so that nobody else can have these not counted. */
 const MAX_ROWS = 2_000_000
+/** Longer than figures reach back. */
+const ROW_RETENTION_DAYS = 95
+
+/** Whether there are so many rows that reports are not counted. */
+export const areRowsFull = (db: Database, isProven: boolean): boolean =>
+  (sql(db).allRows.get()?.n ?? 0) > (isProven ? MAX_ROWS : MAX_ROWS / 2)
 
 /** A report with its content in the content store, and how it came; without that it is not counted. */
 export type NewReport = AggregateReport & { readonly contentRef: number; readonly origin?: ReportOrigin }
@@ -113,17 +116,22 @@ export type NewReport = AggregateReport & { readonly contentRef: number; readonl
 export function storeDomainReport(app: App, tx: Tx, report: NewReport, at: Millis) {
   const owner = findOwner(tx.db, app.config.hostname, report.domain)
   if (!owner) return undefined
-  const { rows, uncounted: reason, policy, day } = assessReport(app, report, owner, report.origin, at)
-  const isFull = rows.length > 0 && (sql(tx.db).allRows.get()?.n ?? 0) > MAX_ROWS
-  const uncounted = isFull ? 'The service stores as many rows of reports as it may.' : reason
-  const counted = uncounted === null ? rows.reduce((sum, row) => sum + row.count, 0) : null
   const known = sql(tx.db).known.get(report.kind, report.organisation, report.reportId, report.domain)
-  if (known && (known.counted !== null || counted === null)) return { uuid: known.uuid, isNew: false }
+  if (known && known.counted !== null) return { uuid: known.uuid, isNew: false }
+  const { parts, uncounted: reason, reporter, day } = assessReport(app, report, owner, at)
+  const isProven = reporter?.isProven ?? false
+  const findCapacity = ({ accountId, domain }: (typeof parts)[number]) =>
+    MAX_ROWS_PER_DOMAIN_PER_DAY - (sql(tx.db).rowsOfDay.get(accountId, domain, day, isProven)?.n ?? 0)
+  const isFull = areRowsFull(tx.db, isProven) || parts.some((part) => findCapacity(part) < -MAX_ROWS_PER_DOMAIN_PER_DAY)
+  const uncounted = reason ?? (isFull ? 'As many rows of reports are stored as may be.' : null)
+  const counted = uncounted === null ? parts.flatMap(({ rows }) => rows).reduce((sum, row) => sum + row.count, 0) : null
+  if (known && counted === null) return { uuid: known.uuid, isNew: false }
   if (known) {
     sql(tx.db).forget.run(known.id)
     dropContent(app, tx, { content: [known.contentRef] })
   }
   const uuid = newUuid()
+  const isImported = report.origin === 'operator'
   const { lastInsertRowid } = sql(tx.db).insert.run({
     ...report,
     ...owner,
@@ -134,30 +142,18 @@ export function storeDomainReport(app: App, tx: Tx, report: NewReport, at: Milli
     createdAt: at,
     counted,
     uncounted,
-    policy: JSON.stringify(policy),
-    isImported: report.origin === 'operator',
+    reporter: isImported ? null : (reporter?.name ?? null),
+    isImported,
   })
-  const { accountId, coveredBy: domain } = owner
-  if (accountId !== null && counted !== null) {
-    const capacity = MAX_ROWS_PER_DOMAIN_PER_DAY - (sql(tx.db).rowsOfDay.get(accountId, domain, day)?.n ?? 0)
-    const shared = { reportId: Number(lastInsertRowid), accountId, domain, day, organisation: report.organisation }
-    for (const row of limitRows(rows, Math.max(0, capacity))) sql(tx.db).insertRow.run({ ...shared, ...row })
+  if (!reporter || counted === null) return { uuid, isNew: true }
+  for (const part of parts) {
+    const { accountId, domain } = part
+    const shared = { reportId: Number(lastInsertRowid), accountId, domain, day, reporter: reporter.name, isProven }
+    for (const row of limitRows(part.rows, Math.max(0, findCapacity(part))))
+      sql(tx.db).insertRow.run({ ...shared, ...row })
   }
   return { uuid, isNew: true }
 }
-
-function findOwner(db: Database, hostname: string, domain: string): ReportOwner | undefined {
-  let registered: ReportOwner | undefined
-  for (let name = domain; name.includes('.'); name = name.slice(name.indexOf('.') + 1)) {
-    const row = sql(db).byName.get(name)
-    if (row?.isVerified) return { accountId: row.accountId, coveredBy: name }
-    if (row || isHostDomain(hostname, name)) registered ??= { accountId: null, coveredBy: name }
-  }
-  return registered
-}
-
-/** Reports about the host's own mail name its hostname or the organisational domain above it. */
-const isHostDomain = (hostname: string, name: string): boolean => `.${hostname.toLowerCase()}`.endsWith(`.${name}`)
 
 /** A page of the reports, newest first, about a domain in A-labels or about all. */
 export const listReports = (db: Database, domain: string | undefined, window: RowWindow) => ({
@@ -173,21 +169,17 @@ export function findReport(db: Database, id: string): StoredReport {
   return found
 }
 
-/** Deletes reports older than 400 days, batch by batch; returns their number. */
+/** Deletes reports older than 400 days, and the rows of those older than 95, batch by batch; returns the number of reports. */
 export async function purgeReports(app: App): Promise<number> {
-  const before = app.confirmedNow() - days(RETENTION_DAYS)
+  const now = app.confirmedNow()
   for (let removed = 0; ; ) {
-    const rows = sql(app.db).oldest.all(BATCH_SIZE)
-    const last = rows.at(-1)
-    if (!last || rows.every(({ createdAt }) => createdAt >= before)) return removed
-    const changes = await app.commit.writeFromReserve((tx) => {
-      const deleted = sql(tx.db).deleteOld.all(last.id, before)
-      sql(tx.db).deleteRows.run(JSON.stringify(deleted.map(({ id }) => id)))
+    const [reports, rows] = await app.commit.writeFromReserve((tx) => {
+      const deleted = sql(tx.db).deleteOld.all(BATCH_SIZE, now - days(RETENTION_DAYS))
       dropContent(app, tx, { content: deleted.map(({ contentRef }) => contentRef) })
-      return deleted.length
+      return [deleted.length, sql(tx.db).deleteRows.run(BATCH_SIZE, now - days(ROW_RETENTION_DAYS)).changes]
     })
-    removed += changes
-    // The rest of the batch and all later reports are not old enough.
-    if (changes < rows.length) return removed
+    removed += reports
+    // The rest of the batch and all later ones are not old enough.
+    if (Math.max(reports, rows) < BATCH_SIZE) return removed
   }
 }

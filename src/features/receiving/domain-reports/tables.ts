@@ -16,6 +16,8 @@ export const receivedReports = sqliteTable(
     /** Our domain at or above it: an account's, or the name of this host. */
     coveredBy: text('covered_by').notNull(),
     organisation: text('organisation').notNull(),
+    /** Domain that DMARC, SPF or DKIM authenticated as its sender; null: none, or an operator imported it. */
+    reporter: text('reporter'),
     reportId: text('report_id').notNull(),
     beginAt: time('begin_at'),
     endAt: time('end_at'),
@@ -29,8 +31,6 @@ export const receivedReports = sqliteTable(
     uncounted: text('uncounted'),
     /** An operator imported it; the limit of reports within a day is for those that remote clients send. */
     isImported: flag('is_imported').notNull(),
-    /** JSON of the tags of the DMARC policy that the reporter found. */
-    policy: text('policy').notNull().default('{}'),
   },
   (t) => [
     uniqueIndex('received_reports_id').on(t.kind, t.organisation, t.reportId, t.domain),
@@ -47,12 +47,15 @@ export const reportRows = sqliteTable(
   {
     id: integer('id').primaryKey({ autoIncrement: true }),
     reportId: integer('report_id').notNull(),
+    /** The account and its verified domain at or above the From domain: not always those of the report. */
     accountId: integer('account_id').notNull(),
-    /** As `covered_by` above. */
     domain: text('domain').notNull(),
     /** Days since the epoch. */
     day: integer('day').notNull(),
-    organisation: text('organisation').notNull(),
+    /** As above; of an imported report the name that it states. */
+    reporter: text('reporter').notNull(),
+    /** Whether advice may rest on it: the report is of a large receiver, or an operator imported it. */
+    isProven: flag('is_proven').notNull(),
     /** One of DMARC_CLASSES, `tls_ok` or `tls_failed`. */
     class: text('class').notNull(),
     /**

@@ -32,6 +32,8 @@ export type ReportsFixture = Awaited<ReturnType<typeof startReportsFixture>>
 
 export async function startReportsFixture(settings: Readonly<Record<string, string>> = {}) {
   const dns = await startDnsServer({
+    'google.com': { TXT: ['v=spf1 ip4:127.0.0.0/8 -all'] },
+    '_dmarc.google.com': { TXT: ['v=DMARC1; p=reject'] },
     'reporter.test': { TXT: ['v=spf1 ip4:127.0.0.0/8 -all'] },
     '_dmarc.reporter.test': { TXT: ['v=DMARC1; p=reject'] },
     'forger.test': { TXT: ['v=spf1 -all'] },
@@ -59,7 +61,7 @@ export async function startReportsFixture(settings: Readonly<Record<string, stri
   // is processed.
   const receive = async (
     file: { name: string; type: string; content: Uint8Array },
-    from = 'reporter.test',
+    from = 'google.com',
     to = 'dmarc-reports@send.sender.test',
   ) => {
     const port = inbound?.listener?.port ?? 0
@@ -119,7 +121,7 @@ export async function startReportsFixture(settings: Readonly<Record<string, stri
       )
       return receive(
         { name: 'tls.json.gz', type: 'application/tlsrpt+gzip', content },
-        'reporter.test',
+        'google.com',
         'tls-reports@send.sender.test',
       )
     },

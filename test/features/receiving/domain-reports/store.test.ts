@@ -69,7 +69,7 @@ test('a report is stored with its metadata and found by its id', async () => {
     createdAt: clock.now(),
     counted: null,
     uncounted: 'The message that brought it fails DMARC or is not authenticated, so anybody may have written it.',
-    policy: '{}',
+    reporter: null,
   })
   expect(findReport(app.db, formatUuid(stored?.uuid ?? new Uint8Array()))).toEqual(stored as never)
   for (const id of ['nothing', '00000000-0000-7000-8000-000000000000'])

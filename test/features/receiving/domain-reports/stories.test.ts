@@ -41,7 +41,7 @@ test('story 1: 400 sessions lost to our own expired certificate', async () => {
   expect(await findText('tls:certificate-expired')).toEqual({
     key: 'tls:certificate-expired',
     level: 'bad',
-    text: '400 TLS sessions of 1,000 to mail.tassis.test failed, because its certificate has expired. Renew it (tassis doctor, certificates). Mail of senders that require TLS was delayed or lost (reported by Google Inc.).',
+    text: '400 TLS sessions of 1,000 to mail.tassis.test failed, because its certificate has expired. Renew it (tassis doctor, certificates). Mail of senders that require TLS was delayed or lost (reported by google.com).',
   })
   expect((await t.reports()).tls).toMatchObject({ ok: 600, failed: 400 })
   // Causes that a reporter invents are one.
@@ -181,7 +181,7 @@ test('our own mail that fails is explained by its cause, and by the receiver whe
     ['broken', 'missing_key', 22, OUR_IP],
     ['aligned', 'dkim_failed', 21, OUR_IP],
   ])
-  expect(findings[0]).toMatchObject({ key: 'dkim:Enterprise Outlook', level: 'bad' })
+  expect(findings[0]).toMatchObject({ key: 'dkim:google.com', level: 'bad' })
   const keys = findings.map(({ key }) => key)
   expect(keys).toContain('broken:missing_key')
   expect(keys).toContain('broken:alignment')
@@ -195,8 +195,8 @@ test('an imported report about the time before the account sent here is counted,
     return (await operator.createReport({ name, content: Buffer.from(content).toString('base64') })).data
   }
   expect(await load(BEGIN - 30 * DAY_MS)).toMatchObject({ counted: 5000, uncounted: null })
-  expect((await load(BEGIN)).uncounted).toStartWith('It is doubtful: it says that 5000 messages')
-  expect((await t.receiveRecords([own(5000)], { begin: BEGIN - 30 * DAY_MS }))?.uncounted).toContain('doubtful')
+  expect((await load(BEGIN)).uncounted).toStartWith('It is doubtful: with it, its sender says that 5000 messages')
+  expect((await t.receiveRecords([own(5000)], { begin: BEGIN - 30 * DAY_MS }))?.uncounted).toContain('14 days ago')
 })
 
 // Proves: inbound-33
@@ -207,10 +207,10 @@ test('forged, doubtful, foreign, repeated and oversized reports count nothing, a
     'The message that brought it fails DMARC or is not authenticated, so anybody may have written it.',
   )
   expect((await t.receiveRecords([own(100_000), abuse], {}))?.uncounted).toBe(
-    'It is doubtful: it says that 100000 messages left our addresses, but the account sent 700 at most. Does another program send from them?',
+    'It is doubtful: with it, its sender says that 100000 messages left our addresses that day, but the account sent 700 at most. Does another program send from them?',
   )
   expect((await t.receiveRecords([abuse], { begin: BEGIN - 500 * DAY_MS }))?.uncounted).toContain(
-    'more than 400 days ago',
+    'more than 14 days ago',
   )
   expect(
     (

@@ -185,8 +185,8 @@ describe('GET /v1/domains/{id}/rules', () => {
     await r.check()
     const report = (kind: string, count: number) =>
       r.t.app.db.run(
-        `INSERT INTO report_rows (report_id, account_id, domain, day, organisation, class, cause, source, sender, disposition, is_from_us, dkim, spf, count)
-         VALUES (1, ?, 'example.com', ?, 'google.com', ?, '', '192.0.2.25', '', 'none', 1, 0, 0, ?)`,
+        `INSERT INTO report_rows (report_id, account_id, domain, day, reporter, is_proven, class, cause, source, sender, disposition, is_from_us, dkim, spf, count)
+         VALUES (1, ?, 'example.com', ?, 'google.com', 1, ?, '', '192.0.2.25', '', 'none', 1, 0, 0, ?)`,
         [r.t.actor.accountId, Math.floor(r.t.clock.now() / days(1)), kind, count],
       )
     report('aligned', 99)

@@ -10,7 +10,7 @@ import { prepareStatements } from '#platform/db/open.ts'
 import { perOwner } from '#platform/per-owner.ts'
 import { shareRun } from '#platform/queue/share-run.ts'
 import type { Config } from '#platform/settings/config.ts'
-import { parseOutboundSource } from '#platform/settings/outbound-source.ts'
+import { foundIpsOf, parseOutboundSource } from '#platform/settings/outbound-source.ts'
 import { minutes } from '#platform/units.ts'
 import { toArpaName } from '#protocols/dns/message.ts'
 import { isFailedAnswer } from '#protocols/dns/resolver.ts'
@@ -154,6 +154,7 @@ export class SourceNames {
         return { ...source, problem: isChecked ? found : known.get(source.ip), isChecked }
       }),
     )
+    foundIpsOf(this.#app.config).ips = sources.map(({ ip }) => ip)
     const state = ipv6Of(this.#app.config)
     state.problem = this.#findIpv6Problem()
     for (const { ip, problem } of this.#checked)

@@ -2,6 +2,7 @@ import { expect, test } from 'bun:test'
 import { loadConfig } from '#app/settings.ts'
 import { SourceNames } from '#features/sending/delivery/providers/outbound-sources.ts'
 import { createLog } from '#platform/log/log.ts'
+import { foundIpsOf } from '#platform/settings/outbound-source.ts'
 import { startDnsServer, type Zone } from '#test/support/dns-server.ts'
 import { createResolver } from '#test/support/resolver.ts'
 
@@ -22,6 +23,7 @@ async function startCheck(zone: Zone, settings: Readonly<Record<string, string>>
   const log = createLog('warn', { write: (line) => void lines.push(String(JSON.parse(line).msg)) })
   const names = new SourceNames({ config, log, resolver })
   return {
+    config,
     names,
     lines,
     dns,
@@ -97,6 +99,7 @@ test('without configured addresses, those of the host name are checked; with a s
   expect(host.names.all()).toMatchObject([
     { ip: '127.0.0.7', ehloName: 'mail.tassis.test', problem: expect.stringContaining('no PTR record') },
   ])
+  expect(foundIpsOf(host.config).ips).toEqual(['127.0.0.7'])
   await using relayed = await startCheck(zone, { TASSIS_DELIVERY: 'relay', TASSIS_RELAY_URL: 'smtp://127.0.0.1:25' })
   await relayed.names.check()
   expect([relayed.names.all(), relayed.dns.queries]).toEqual([[], []])
