@@ -290,7 +290,6 @@ const storeReports = (settings: Settings): Promise<void> =>
         kind: 'dmarc',
         domain: 'sender.test',
         organisation: 'receiver\u001b[2J.example',
-        reporter: null,
         reportId: 'r\u202e1',
         content: Buffer.from(`${dmarcXml({ domain: 'sender.test' })}\t<!-- \u001b[31m -->\n`),
       },
