@@ -39,7 +39,7 @@ const sql = prepareStatements((db) => ({
     ),
   ),
   series: db.prepare<Counted<{ day: string; class: keyof Counts }>, [...Bound]>(
-    select(`${toDate('day')} AS day, class`, 'GROUP BY 1, 2', '1'),
+    select(`${toDate('day')} AS day, class`, 'GROUP BY report_rows.day, 2', '1'),
   ),
   // All, for the advice. There are few: causes and services are named by us.
   groups: db.prepare<Group, [...Bound]>(

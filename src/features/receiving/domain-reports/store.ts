@@ -94,7 +94,7 @@ export function findReportRefusal(
 }
 
 /** The smallest rows beyond this are added up: of those that advice rests on, and of the others. */
-const MAX_ROWS_PER_DOMAIN_PER_DAY = 400
+const MAX_ROWS_PER_DOMAIN_PER_DAY = { proven: 400, others: 200 }
 /** Half of them are for reports that advice rests on, so that nobody else can have these not counted. */
 const MAX_ROWS = 2_000_000
 /** Longer than figures reach back. */
@@ -120,9 +120,10 @@ export function storeDomainReport(app: App, tx: Tx, report: NewReport, at: Milli
   if (known && known.counted !== null) return { uuid: known.uuid, isNew: false }
   const { parts, uncounted: reason, reporter, day } = assessReport(app, report, owner, at)
   const isProven = reporter?.isProven ?? false
+  const maxRows = MAX_ROWS_PER_DOMAIN_PER_DAY[isProven ? 'proven' : 'others']
   const findCapacity = ({ accountId, domain }: (typeof parts)[number]) =>
-    MAX_ROWS_PER_DOMAIN_PER_DAY - (sql(tx.db).rowsOfDay.get(accountId, domain, day, isProven)?.n ?? 0)
-  const isFull = areRowsFull(tx.db, isProven) || parts.some((part) => findCapacity(part) < -MAX_ROWS_PER_DOMAIN_PER_DAY)
+    maxRows - (sql(tx.db).rowsOfDay.get(accountId, domain, day, isProven)?.n ?? 0)
+  const isFull = areRowsFull(tx.db, isProven) || parts.some((part) => findCapacity(part) < -maxRows)
   const uncounted = reason ?? (isFull ? 'As many rows of reports are stored as may be.' : null)
   const counted = uncounted === null ? parts.flatMap(({ rows }) => rows).reduce((sum, row) => sum + row.count, 0) : null
   if (known && counted === null) return { uuid: known.uuid, isNew: false }
@@ -131,7 +132,6 @@ export function storeDomainReport(app: App, tx: Tx, report: NewReport, at: Milli
     dropContent(app, tx, { content: [known.contentRef] })
   }
   const uuid = newUuid()
-  const isImported = report.origin === 'operator'
   const { lastInsertRowid } = sql(tx.db).insert.run({
     ...report,
     ...owner,
@@ -142,8 +142,8 @@ export function storeDomainReport(app: App, tx: Tx, report: NewReport, at: Milli
     createdAt: at,
     counted,
     uncounted,
-    reporter: isImported ? null : (reporter?.name ?? null),
-    isImported,
+    reporter: report.origin === 'operator' ? null : (reporter?.name ?? null),
+    isImported: report.origin === 'operator',
   })
   if (!reporter || counted === null) return { uuid, isNew: true }
   for (const part of parts) {
