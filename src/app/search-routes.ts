@@ -53,14 +53,6 @@ const KINDS = {
   newsletters: ['contacts:read', 'Newsletters, by subject.'],
 } as const satisfies Readonly<Record<string, readonly [Scope, string]>>
 const KIND_NAMES = Object.keys(KINDS) as (keyof typeof KINDS)[]
-const emptyItems = (): Record<keyof typeof KINDS, Static<typeof FoundItem>[]> => ({
-  domains: [],
-  templates: [],
-  webhooks: [],
-  lists: [],
-  mailboxes: [],
-  newsletters: [],
-})
 
 const FoundItem = Type.Object(
   {
@@ -128,7 +120,7 @@ async function searchAll(
   const { accountId } = actor
   const mayRead = (scope: string) => hasScope(actor.scopes, scope)
   const isNamed = createNameTest(q)
-  const items = emptyItems()
+  const items = {} as Record<keyof typeof KINDS, Static<typeof FoundItem>[]>
   await app.fairScheduler.forEach(getTenantId(app.db, accountId), KIND_NAMES, (kind) => {
     const rows = mayRead(KINDS[kind][0]) ? sql(app.db)[kind].all(accountId) : []
     app.workBudget.charge(accountId, rows.length / NAMES_PER_WORK_UNIT)
