@@ -25,10 +25,6 @@ export async function writeFileSynced(path: string, data: Uint8Array): Promise<v
 
 /** Syncs the entries of a folder to disk. */
 export async function syncFolder(path: string): Promise<void> {
-  const folder = await open(path, 'r')
-  try {
-    await folder.sync()
-  } finally {
-    await folder.close()
-  }
+  await using folder = await open(path, 'r')
+  await folder.sync()
 }
