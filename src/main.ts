@@ -1,7 +1,7 @@
 /** @module The entry point of the process: its arguments and exit code. */
 
 import { runCommandLine } from '#app/cli/program.ts'
-import { addBenchCommand } from '#bench/command.ts'
+import { addBenchCommand } from '#bench/sending.ts'
 
 // A reader such as `head` may close the pipe early; the command still ends normally.
 process.stdout.on('error', () => undefined)

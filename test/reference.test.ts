@@ -2,7 +2,7 @@
 import { expect, test } from 'bun:test'
 import { join } from 'node:path'
 import { createProgram } from '#app/cli/program.ts'
-import { addBenchCommand } from '#bench/command.ts'
+import { addBenchCommand } from '#bench/sending.ts'
 import { generateClient } from '../scripts/client.ts'
 import { formatFacesPage, readCapabilities } from '../scripts/faces.ts'
 import {

@@ -1,10 +1,11 @@
 /** @module Sending: acceptance over HTTP with delivery held, then acceptance with delivery. */
+import type { Command } from 'commander'
 import { systemClock } from '#platform/time/clock.ts'
 import { days } from '#platform/units.ts'
 import type { Fill } from './data-directory.ts'
 import { type LoadResult, openHttp, runLoad } from './load.ts'
 import { createRequestBuilder, HTML_BYTES, type RequestOptions, TEXT_BYTES } from './mails.ts'
-import { type Benchmark, type Figure, latencyFigures, type Values } from './measure.ts'
+import { type Benchmark, type Figure, latencyFigures, parsePositive, type Values, withMeasuring } from './measure.ts'
 import { observe, readUsage, startService } from './processes.ts'
 import { startReceiver } from './receiver.ts'
 
@@ -114,4 +115,19 @@ export function createPoster(
         .map((index) => [build(first + index)]),
     )
   }
+}
+
+/** `tassis bench`. */
+export function addBenchCommand(program: Command): void {
+  const command = program
+    .command('bench')
+    .description('benchmark this machine with temporary data: emails accepted and delivered per second')
+    .option(
+      '--emails <n>',
+      'emails to deliver; five times as many are accepted while delivery is held',
+      parsePositive,
+      2000,
+    )
+    .addHelpText('after', '\nFor a quick run: tassis bench --emails 500 --runs 1')
+  withMeasuring<{ emails: number }>(command, ({ emails }) => [createSendingBenchmark(emails)])
 }
