@@ -8,7 +8,7 @@ import { listOperatorMail, type NewOperatorMail, storeOperatorMail } from '#feat
 import { finishRecipient } from '#features/sending/queue/attempt-transitions.ts'
 import { formatUuid } from '#platform/ids.ts'
 import type { AggregateReport } from '#protocols/aggregate-reports/report.ts'
-import type { FeedbackReport } from '#protocols/arf/report.ts'
+import type { FeedbackReport } from '#protocols/arf/parse.ts'
 import { dmarcXml, tlsJson } from '#test/protocols/aggregate-reports/samples.ts'
 import { storeTestInbound } from '#test/support/inbound.ts'
 import { claimDueTo } from '#test/support/lanes.ts'

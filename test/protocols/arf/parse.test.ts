@@ -1,6 +1,5 @@
 import { describe, expect, test } from 'bun:test'
-import { parseFeedbackReport } from '#protocols/arf/parse.ts'
-import type { FeedbackReport } from '#protocols/arf/report.ts'
+import { type FeedbackReport, parseFeedbackReport } from '#protocols/arf/parse.ts'
 import { parseMessage } from '#protocols/mime/parse.ts'
 import { listShapeNames, readShape, type ShapeValues } from './shapes.ts'
 

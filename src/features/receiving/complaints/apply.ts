@@ -15,7 +15,7 @@ import { suppressAfterOutcome } from '#features/setup/suppression-store/suppress
 import { ERASED_ADDRESS } from '#features/setup/suppression-store/suppression-list-key.ts'
 import type { Tx } from '#platform/db/commit.ts'
 import { prepareStatements } from '#platform/db/open.ts'
-import type { FeedbackReport, FeedbackType } from '#protocols/arf/report.ts'
+import type { FeedbackReport, FeedbackType } from '#protocols/arf/parse.ts'
 import {
   isPossiblyDelivered,
   matchFeedbackReport,

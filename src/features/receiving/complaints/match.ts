@@ -23,7 +23,7 @@ import type { UuidBytes } from '#platform/ids.ts'
 import type { Config } from '#platform/settings/config.ts'
 import { normaliseAddress } from '#protocols/address/parse.ts'
 import { decodeVerp } from '#protocols/address/verp.ts'
-import type { FeedbackReport } from '#protocols/arf/report.ts'
+import type { FeedbackReport } from '#protocols/arf/parse.ts'
 
 import data from './feedback-loops.json' with { type: 'json' }
 

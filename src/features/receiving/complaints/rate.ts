@@ -9,7 +9,7 @@ import { prepareStatements } from '#platform/db/open.ts'
 import { belowId, type RowWindow } from '#platform/db/row-window.ts'
 import type { UuidBytes } from '#platform/ids.ts'
 import type { Millis } from '#platform/time/clock.ts'
-import type { FeedbackType } from '#protocols/arf/report.ts'
+import type { FeedbackType } from '#protocols/arf/parse.ts'
 import { toComplaintMetric } from './apply.ts'
 import type { complaints } from './tables.ts'
 

@@ -1,7 +1,7 @@
 /** @module A received message as the features that process it see it. Types only. */
 import type { Millis } from '#platform/time/clock.ts'
 import type { AggregateReport } from '#protocols/aggregate-reports/report.ts'
-import type { FeedbackReport } from '#protocols/arf/report.ts'
+import type { FeedbackReport } from '#protocols/arf/parse.ts'
 import type { AuthenticationResult } from '#protocols/authentication/result.ts'
 import type { Dsn } from '#protocols/dsn/report.ts'
 import type { ParsedAttachment, ParsedMessage } from '#protocols/mime/parsed.ts'
