@@ -2,8 +2,7 @@ import { describe, expect, test } from 'bun:test'
 import { formatRoute, isDeactivated } from '#dashboard/screens/inbound/format.ts'
 import { listChecks, toProof } from '#dashboard/screens/inbound/proof.ts'
 import { findClaimedAddress, findDisplayName, toVisible } from '#dashboard/screens/inbound/visible.ts'
-import type { AuthenticationResult, Verdict } from '#protocols/authentication/result.ts'
-import { UNKNOWN_AUTHENTICATION } from '#protocols/authentication/unknown.ts'
+import { type AuthenticationResult, UNKNOWN_AUTHENTICATION, type Verdict } from '#protocols/authentication/result.ts'
 
 interface Given {
   readonly spf?: Verdict

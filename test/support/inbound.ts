@@ -3,7 +3,7 @@ import type { App } from '#features/core/app/app.ts'
 import { receiveMessage } from '#features/receiving/inbound/process/queue.ts'
 import { type NewInbound, storeInbound } from '#features/receiving/inbound/process/store.ts'
 import type { CompleteMessage, Destination, ReceivedMail, StoredMessage } from '#features/receiving/received/message.ts'
-import { UNKNOWN_AUTHENTICATION } from '#protocols/authentication/unknown.ts'
+import { UNKNOWN_AUTHENTICATION } from '#protocols/authentication/result.ts'
 
 export interface TestInbound {
   readonly rcptTo?: readonly string[]

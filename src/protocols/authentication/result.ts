@@ -1,6 +1,6 @@
 /**
- * @module The authentication results of a received message (RFC 8601 §2.7). Types only; `authenticate.ts` creates the
- * results. Property names are those of the JSON in API responses, because results are stored and sent unchanged.
+ * @module The authentication results of a received message (RFC 8601 §2.7), which `authenticate.ts` creates. Property
+ * names are those of the JSON in API responses, because results are stored and sent unchanged.
  */
 
 /** RFC 8601 §2.7. What `temperror` and `permerror` mean is defined by each method. */
@@ -47,4 +47,20 @@ export interface AuthenticationResult {
     readonly arc: { readonly result: Verdict; readonly instances: number; readonly comment: string | null }
     readonly iprev: { readonly result: Verdict; readonly name: string | null }
   }
+}
+
+/** The result when nothing was checked, for a reason unrelated to the sender. */
+export const UNKNOWN_AUTHENTICATION: AuthenticationResult = {
+  spf: 'temperror',
+  dkim: 'temperror',
+  dmarc: 'temperror',
+  arc: 'temperror',
+  iprev: 'temperror',
+  details: {
+    spf: { result: 'temperror', domain: '', client_ip: '', helo: '', comment: null },
+    dkim: [],
+    dmarc: { result: 'temperror', domain: '', policy: null, comment: null },
+    arc: { result: 'temperror', instances: 0, comment: null },
+    iprev: { result: 'temperror', name: null },
+  },
 }

@@ -7,7 +7,7 @@ import { listOperatorMail } from '#features/receiving/postmaster/store.ts'
 import type { Destination } from '#features/receiving/received/message.ts'
 import { createDomain } from '#features/setup/domains/domains.ts'
 import { minutes, seconds } from '#platform/units.ts'
-import { UNKNOWN_AUTHENTICATION } from '#protocols/authentication/unknown.ts'
+import { UNKNOWN_AUTHENTICATION } from '#protocols/authentication/result.ts'
 import type { Dsn } from '#protocols/dsn/report.ts'
 import {
   type BounceFixture,

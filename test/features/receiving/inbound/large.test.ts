@@ -12,7 +12,7 @@ import { countQueueEntries } from '#features/receiving/inbound/process/queue.ts'
 import type { Destination } from '#features/receiving/received/message.ts'
 import { createDomain } from '#features/setup/domains/domains.ts'
 import { startWorker } from '#platform/process/workers.ts'
-import { UNKNOWN_AUTHENTICATION } from '#protocols/authentication/unknown.ts'
+import { UNKNOWN_AUTHENTICATION } from '#protocols/authentication/result.ts'
 import { createTestAccount, createTestApp, eventually, type TestApp } from '#test/support/app.ts'
 import { receiveTestMail } from '#test/support/inbound.ts'
 

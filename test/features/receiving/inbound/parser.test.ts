@@ -13,7 +13,7 @@ import {
 import { readFrames } from '#platform/content/frames.ts'
 import { startWorker } from '#platform/process/workers.ts'
 import { seconds } from '#platform/units.ts'
-import { UNKNOWN_AUTHENTICATION } from '#protocols/authentication/unknown.ts'
+import { UNKNOWN_AUTHENTICATION } from '#protocols/authentication/result.ts'
 import type { Answer, Resolver } from '#protocols/dns/resolver.ts'
 import { createTestApp } from '#test/support/app.ts'
 import { ManualClock } from '#test/support/manual-clock.ts'

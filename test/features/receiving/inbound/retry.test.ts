@@ -19,7 +19,7 @@ import { readBodyText } from '#features/receiving/received/parts.ts'
 import { createDomain } from '#features/setup/domains/domains.ts'
 import { createRoute } from '#features/webhooks/inbound-routes/inbound-routes.ts'
 import { formatUuid } from '#platform/ids.ts'
-import { UNKNOWN_AUTHENTICATION } from '#protocols/authentication/unknown.ts'
+import { UNKNOWN_AUTHENTICATION } from '#protocols/authentication/result.ts'
 import { createTestAccount, createTestApp, eventually, type TestApp } from '#test/support/app.ts'
 import { receiveTestMail } from '#test/support/inbound.ts'
 

@@ -3,8 +3,7 @@
  * message that no Worker could parse.
  */
 import type { CompleteMessage, ParsedReport, SessionFacts } from '#features/receiving/received/message.ts'
-import type { AuthenticationResult } from '#protocols/authentication/result.ts'
-import { UNKNOWN_AUTHENTICATION } from '#protocols/authentication/unknown.ts'
+import { type AuthenticationResult, UNKNOWN_AUTHENTICATION } from '#protocols/authentication/result.ts'
 import type { Answer, Resolver } from '#protocols/dns/resolver.ts'
 import type { ParsedMessage } from '#protocols/mime/parsed.ts'
 
