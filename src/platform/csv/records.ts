@@ -4,12 +4,15 @@
  * invalidates the file. Reads bytes in memory; knows no columns.
  */
 import { isUtf8 } from 'node:buffer'
+import { type AppError, invalid } from '../errors.ts'
 import { KiB } from '../units.ts'
 import { type Delimiter, detectDelimiter } from './cells.ts'
-import { invalidCsv } from './invalid.ts'
 
 /** Limit for the bytes of a record; also how far a quote may extend. */
 export const MAX_RECORD_BYTES = 64 * KiB
+
+/** 422 `invalid_csv`, for a body that is not the file the route expects. */
+export const invalidCsv = (message: string): AppError => invalid('body', message, 'invalid_csv')
 
 /** A record, or the reason why a line is not a record. */
 export type CsvRecord =

@@ -4,7 +4,7 @@
  */
 import type { StoppedStatus } from '#features/setup/contact-store/status.ts'
 import { COMPLAINT, HARD_BOUNCE, UNSUBSCRIBE } from '#features/setup/suppression-store/check.ts'
-import { invalidCsv } from '#platform/csv/invalid.ts'
+import { invalidCsv } from '#platform/csv/records.ts'
 import data from './columns.json' with { type: 'json' }
 import { MAX_REASON_LENGTH } from './suppressions.ts'
 
