@@ -3,7 +3,7 @@ import { expect, test } from 'bun:test'
 import { mkdtempSync, openSync, readFileSync, rmSync, statSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { addPriority } from '#platform/log/journal.ts'
+import { addPriority } from '#platform/log/log.ts'
 
 const MAIN = join(import.meta.dir, '../../src/main.ts')
 const LOG = join(import.meta.dir, '../../src/platform/log/log.ts')

@@ -3,11 +3,13 @@
  * Redacts mail addresses in every line. Limits repeated warnings and errors to a few lines per second; the next line
  * of the kind says how many were left out.
  */
+import { fstatSync } from 'node:fs'
 import { type Logger, pino } from 'pino'
+import { attempt } from '#platform/attempt.ts'
 import { AppError } from '#platform/errors.ts'
+import { readJournalStream } from '#platform/settings/config.ts'
 import { type Clock, systemClock } from '#platform/time/clock.ts'
 import { seconds } from '#platform/units.ts'
-import { addPriority, isJournal } from './journal.ts'
 
 export type Log = Logger
 
@@ -93,6 +95,33 @@ function createStderrWriter(): { write(line: string): void } {
   const write = (line: string) => void process.stderr.write(line)
   return isJournal() ? { write: (line) => write(addPriority(levelOf(line), line)) } : { write }
 }
+
+const STDERR = 2
+
+/**
+ * Priorities of systemd's journal (sd-daemon(3)) by log level: it reads a line that begins with `<3>` as an error, and
+ * records one without a priority as information. Terminals, files and containers get plain lines.
+ */
+const PRIORITIES: Readonly<Record<string, string>> = {
+  fatal: '<2>',
+  error: '<3>',
+  warn: '<4>',
+  debug: '<7>',
+  trace: '<7>',
+}
+
+/**
+ * Whether standard error is the journal. The variable alone does not prove this, because a child process of a service
+ * inherits the variable but may write elsewhere.
+ * @param stream device and inode of the journal's socket, `8:1234`
+ */
+export function isJournal(stream: string | undefined = readJournalStream(), fd = STDERR): boolean {
+  const socket = stream === undefined ? undefined : attempt(() => fstatSync(fd))
+  return socket !== undefined && stream === `${socket.dev}:${socket.ino}`
+}
+
+/** Prefixes each line of the text with the priority of a level. */
+export const addPriority = (level: string, text: string): string => text.replace(/^(?=.)/gm, PRIORITIES[level] ?? '')
 
 /** Pino writes the level first. */
 const levelOf = (line: string): string => /^\{"level":"([a-z]+)"/.exec(line)?.[1] ?? ''
