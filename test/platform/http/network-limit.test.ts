@@ -1,5 +1,5 @@
 import { expect, test } from 'bun:test'
-import { createNetworkLimiter } from '#platform/http/network-limit.ts'
+import { createNetworkLimiter } from '#platform/http/rate-limit.ts'
 import { hours, seconds } from '#platform/units.ts'
 import { ManualClock } from '#test/support/manual-clock.ts'
 

@@ -8,8 +8,7 @@ import type { Authenticator } from '#features/setup/api-keys/keys.ts'
 import { hasScope } from '#features/setup/api-keys/scopes.ts'
 import { sha256 } from '#platform/crypto/crypto.ts'
 import { AppError } from '#platform/errors.ts'
-import { createNetworkLimiter } from '#platform/http/network-limit.ts'
-import { createRateLimiter, type Rate } from '#platform/http/rate-limit.ts'
+import { createNetworkLimiter, createRateLimiter, type Rate } from '#platform/http/rate-limit.ts'
 import { createReply, INVALID_KEY, NO_KEY, type SmtpReply } from './replies.ts'
 
 const FAILURES_OF_NETWORK: Rate = { burst: 20, ratePerSecond: 20 / 60 }

@@ -7,8 +7,13 @@
  */
 import type { App } from '#features/core/app/app.ts'
 import { storeNewest } from '#platform/bounded-map.ts'
-import { createNetworkLimiter } from '#platform/http/network-limit.ts'
-import { createRateLimiter, type Rate, type RateDecision, requireTaken } from '#platform/http/rate-limit.ts'
+import {
+  createNetworkLimiter,
+  createRateLimiter,
+  type Rate,
+  type RateDecision,
+  requireTaken,
+} from '#platform/http/rate-limit.ts'
 import { networkOf, networksOf } from '#platform/net/network.ts'
 import { backoffDelayMs } from '#platform/queue/backoff.ts'
 import { minutes, seconds } from '#platform/units.ts'
