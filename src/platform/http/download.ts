@@ -1,6 +1,6 @@
 /**
  * @module Responses with untrusted bytes, which a browser saves but never shows or runs. Long responses are sent chunk
- * by chunk, as fast as the client reads.
+ * by chunk, as fast as the client reads; JSON that is too long to hold in memory, too.
  */
 
 import type { MemoryBudget } from '#platform/process/memory-budget.ts'
@@ -91,7 +91,7 @@ export function streamDownload(
 }
 
 /** A response with pieces that are made as the client takes them. Throws as `streamDownload` does. */
-export function sendPieces(
+function sendPieces(
   { clock, memory, log }: StreamContext,
   request: Request,
   file: FileName,
@@ -135,6 +135,38 @@ function joinChunks(chunks: Iterator<Uint8Array>): Uint8Array | undefined {
   }
   return joined.length <= 1 ? joined[0] : Buffer.concat(joined)
 }
+
+/** Smaller pieces are joined. */
+const MIN_JSON_LENGTH = 32 * KiB
+
+/**
+ * Streams pieces of a JSON text. Each piece is created on demand and must be quick; an empty piece adds no text, but
+ * lets other work run. Throws a 503 when there is no memory for another response; then `onEnded` is not called.
+ * @param on.onEnded as in `PacedSource`
+ */
+export const streamJson = (
+  context: StreamContext,
+  request: Request,
+  pieces: Iterator<string> | AsyncIterator<string>,
+  on: { readonly filename: string; onEnded(isWhole: boolean): void },
+): Response =>
+  sendPieces(context, request, { contentType: 'application/json', filename: on.filename }, () => ({
+    async next() {
+      let text = ''
+      while (text.length < MIN_JSON_LENGTH) {
+        await yieldFairly(request)
+        const { done, value } = await pieces.next()
+        if (done) break
+        text += value
+      }
+      return text === '' ? undefined : Buffer.from(text)
+    },
+    onEnded(isWhole) {
+      // Releases the source of the pieces if the client stopped early.
+      void pieces.return?.()
+      on.onEnded(isWhole)
+    },
+  }))
 
 /**
  * For a route's `detail`: says that the route responds with a file.
