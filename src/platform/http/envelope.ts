@@ -2,8 +2,7 @@
 
 import type { Static } from '@sinclair/typebox'
 import type { RowKey } from '../db/row-window.ts'
-import { formatCursor } from './cursor.ts'
-import { type Page, type PaginationSchema, requireReachable } from './schemas.ts'
+import { formatCursor, type Page, type PaginationSchema, requireReachable } from './schemas.ts'
 
 /** `{data}`. */
 export const dataBody = <T>(data: T): { data: T } => ({ data })

@@ -11,10 +11,10 @@ import {
   type TSchema,
   Type,
 } from '@sinclair/typebox'
-import type { RowWindow } from '../db/row-window.ts'
+import { attempt } from '../attempt.ts'
+import type { RowKey, RowWindow } from '../db/row-window.ts'
 import { type AppError, notFound } from '../errors.ts'
 import { parseUuid, type UuidBytes } from '../ids.ts'
-import { parseCursor } from './cursor.ts'
 import { EXTRA, STRICT_VALUES } from './response-shape.ts'
 import { invalidFields } from './validation.ts'
 
@@ -140,6 +140,7 @@ export function parseQueryInteger(
 
 const MAX_PAGE = 1_000_000_000
 const DEFAULT_PER_PAGE = 25
+const MAX_PER_PAGE = 100
 /** Maximum offset: skipping so many rows takes some milliseconds. Rows further on are reached by cursors. */
 export const MAX_OFFSET = 10_000
 
@@ -148,7 +149,12 @@ export const MAX_OFFSET = 10_000
  */
 export const PAGE_FIELDS = {
   page: QueryInteger({ minimum: 1, default: 1, description: 'Number of the page, from 1.' }),
-  per_page: QueryInteger({ minimum: 1, maximum: 100, default: DEFAULT_PER_PAGE, description: 'Rows on a page.' }),
+  per_page: QueryInteger({
+    minimum: 1,
+    maximum: MAX_PER_PAGE,
+    default: DEFAULT_PER_PAGE,
+    description: 'Rows on a page.',
+  }),
   cursor: Type.Optional(
     Type.String({
       description: `\`next_cursor\` of the previous page, instead of \`page\`: faster, and the only way beyond the first ${MAX_OFFSET} rows.`,
@@ -176,11 +182,7 @@ export interface Page extends RowWindow {
  * is not a cursor.
  */
 export function parsePage(query: Static<typeof PageQuery>): Page {
-  const perPage = parseQueryInteger('per_page', query.per_page, {
-    fallback: DEFAULT_PER_PAGE,
-    minimum: 1,
-    maximum: 100,
-  })
+  const perPage = parseRowCount('per_page', query.per_page)
   if (query.cursor !== undefined) {
     refuseTogether('cursor', query, ['page'])
     return parsePageAfter(query.cursor, perPage)
@@ -189,14 +191,77 @@ export function parsePage(query: Static<typeof PageQuery>): Page {
   return { page, perPage, limit: perPage, ...toOffset('page', (page - 1) * perPage) }
 }
 
-export function parsePageAfter(cursor: string, perPage: number): Page {
+const parseRowCount = (field: string, text: string | undefined): number =>
+  parseQueryInteger(field, text, { fallback: DEFAULT_PER_PAGE, minimum: 1, maximum: MAX_PER_PAGE })
+
+/**
+ * The query fields of a list whose rows are requested by `limit` and `offset`, or by `page` and `per_page` as in all
+ * other lists.
+ */
+export const ROW_RANGE_FIELDS = {
+  limit: QueryInteger({
+    minimum: 1,
+    maximum: MAX_PER_PAGE,
+    default: DEFAULT_PER_PAGE,
+    description: 'Maximum number of rows to return.',
+  }),
+  offset: QueryInteger({ minimum: 0, default: 0, description: 'Number of rows to skip.' }),
+  page: { ...PAGE_FIELDS.page, description: 'Number of the page, from 1, instead of offset.' },
+  per_page: { ...PAGE_FIELDS.per_page, description: 'Rows on a page, instead of limit.' },
+  cursor: PAGE_FIELDS.cursor,
+}
+
+export const RowRangeQuery = Type.Object(ROW_RANGE_FIELDS)
+
+/**
+ * Parses the requested rows; 422 for values that are not whole numbers or out of range, or when both forms are mixed.
+ */
+export function parseRowRange(query: Static<typeof RowRangeQuery>): Page {
+  if (query.limit === undefined && query.offset === undefined) return parsePage(query)
+  refuseTogether('limit or offset', query, ['page', 'per_page'])
+  const limit = parseRowCount('limit', query.limit)
+  if (query.cursor !== undefined) {
+    refuseTogether('cursor', query, ['offset'])
+    return parsePageAfter(query.cursor, limit)
+  }
+  const given = parseQueryInteger('offset', query.offset, { fallback: 0, minimum: 0, maximum: MAX_PAGE })
+  return { limit, page: Math.floor(given / limit) + 1, perPage: limit, ...toOffset('offset', given) }
+}
+
+function parsePageAfter(cursor: string, perPage: number): Page {
   const { rowsBefore, key } = parseCursor(cursor)
   const page = { page: Math.floor(rowsBefore / perPage) + 1, perPage, limit: perPage }
   return key ? { ...page, offset: 0, after: key, rowsBefore } : { ...page, ...toOffset('cursor', rowsBefore) }
 }
 
+/**
+ * Formats a list cursor: an opaque text that marks where the next page begins, so that deep pages cost as much as the
+ * first. Not signed: it only selects among rows that the list would show anyway.
+ * @param rowsBefore number of rows before the next page
+ * @param key key of the last row before the next page; left out for a list of limited length
+ */
+export const formatCursor = (rowsBefore: number, key: RowKey | undefined): string =>
+  Buffer.from(JSON.stringify([rowsBefore, ...(key ?? [])])).toString('base64url')
+
+const MAX_CURSOR_LENGTH = 2048
+
+/** Throws a 422 for a text that is not a cursor. */
+export function parseCursor(text: string): { readonly rowsBefore: number; readonly key: RowKey | undefined } {
+  const [rowsBefore, ...key] = text.length > MAX_CURSOR_LENGTH ? [] : readCursorValues(text)
+  if (!isCount(rowsBefore) || !key.every((value) => typeof value === 'string' || isCount(value)))
+    throw invalidFields([{ field: 'cursor', message: 'must be the next_cursor of a page, unchanged' }])
+  return { rowsBefore, key: key.length === 0 ? undefined : (key as RowKey) }
+}
+
+function readCursorValues(text: string): readonly unknown[] {
+  const values: unknown = attempt(() => JSON.parse(Buffer.from(text, 'base64url').toString()))
+  return Array.isArray(values) ? values : []
+}
+
+const isCount = (value: unknown): value is number => Number.isSafeInteger(value) && (value as number) >= 0
+
 /** The fields of a page that begins after the first `rows` rows. */
-export const toOffset = (field: string, rows: number): Pick<Page, 'offset' | 'rowsBefore' | 'tooDeepField'> => ({
+const toOffset = (field: string, rows: number): Pick<Page, 'offset' | 'rowsBefore' | 'tooDeepField'> => ({
   offset: Math.min(rows, MAX_OFFSET),
   rowsBefore: rows,
   tooDeepField: rows > MAX_OFFSET ? field : undefined,
@@ -220,11 +285,7 @@ export function requireReachable(
 }
 
 /** Throws a 422 when `name` is combined with one of the `others`, which would specify the same thing. */
-export function refuseTogether(
-  name: string,
-  query: Readonly<Record<string, unknown>>,
-  others: readonly string[],
-): void {
+function refuseTogether(name: string, query: Readonly<Record<string, unknown>>, others: readonly string[]): void {
   for (const field of others)
     if (query[field] !== undefined) throw invalidFields([{ field, message: `cannot be combined with ${name}` }])
 }

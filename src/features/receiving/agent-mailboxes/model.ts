@@ -6,7 +6,6 @@ import { ContentState, createBodyReader, toContentState } from '#features/core/a
 import { MAX_LISTED_ATTACHMENTS, readTruncatedBodies, toAttachmentWire } from '#features/receiving/received/parts.ts'
 import { SpamVerdictOrNull } from '#features/receiving/received/spam.ts'
 import { isoTime } from '#platform/http/envelope.ts'
-import { ROW_RANGE_FIELDS } from '#platform/http/row-range.ts'
 import * as S from '#platform/http/schemas.ts'
 import { toWire } from '#platform/http/wire.ts'
 import { formatUuid } from '#platform/ids.ts'
@@ -223,7 +222,7 @@ export async function toListedMessagesWire(
 const MESSAGES_PER_BATCH = 10
 
 export const MessageQuery = Type.Object({
-  ...ROW_RANGE_FIELDS,
+  ...S.ROW_RANGE_FIELDS,
   status: Type.Optional(
     S.StringEnum(MESSAGE_STATUSES, {
       description: '`unread`: not acknowledged by a consumer; `read`: acknowledged; `all` (default).',
@@ -232,7 +231,7 @@ export const MessageQuery = Type.Object({
 })
 
 export const SearchQuery = Type.Object({
-  ...ROW_RANGE_FIELDS,
+  ...S.ROW_RANGE_FIELDS,
   q: Type.Optional(
     S.Text(
       `Words that subject, sender or text must all contain; at most 20 words in 200 characters. Ignores case and accents. Returns the newest ${MAX_SEARCH_RESULTS}.`,

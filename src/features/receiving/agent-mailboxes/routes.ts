@@ -12,8 +12,15 @@ import { dataBody, isoTime, pageBody, pageById, timeKey } from '#platform/http/e
 import { wrongMethod } from '#platform/http/error-response.ts'
 import { requestContext } from '#platform/http/request-context.ts'
 import { errorResponses } from '#platform/http/route-errors.ts'
-import { parseRowRange, RowRangeQuery } from '#platform/http/row-range.ts'
-import { DataBody, PageBody, parseQueryInteger, requireReachable, Text } from '#platform/http/schemas.ts'
+import {
+  DataBody,
+  PageBody,
+  parseQueryInteger,
+  parseRowRange,
+  RowRangeQuery,
+  requireReachable,
+  Text,
+} from '#platform/http/schemas.ts'
 import { seconds } from '#platform/units.ts'
 import { listContacts } from './contacts.ts'
 import { ackMessage, formatToken, nackMessage } from './leases.ts'

@@ -1,7 +1,6 @@
 /** @module Wire shapes of newsletters. */
 import { type Static, Type } from '@sinclair/typebox'
 import { SendAt } from '#features/sending/broadcasts/model.ts'
-import { ROW_RANGE_FIELDS } from '#platform/http/row-range.ts'
 import * as S from '#platform/http/schemas.ts'
 import { KiB, MiB } from '#platform/units.ts'
 import { NEWSLETTER_STATUSES } from './states.ts'
@@ -105,6 +104,6 @@ export const SendNewsletter = S.StrictObject({
 })
 
 export const NewsletterQuery = Type.Object({
-  ...ROW_RANGE_FIELDS,
+  ...S.ROW_RANGE_FIELDS,
   status: Type.Optional(S.StringEnum(NEWSLETTER_STATUSES, { description: 'Only newsletters with this status.' })),
 })

@@ -9,8 +9,7 @@ import { describeRoute } from '#platform/http/access.ts'
 import { dataBody, pageById } from '#platform/http/envelope.ts'
 import { withoutTimeLimit } from '#platform/http/request-context.ts'
 import { errorResponses, responseHeaders } from '#platform/http/route-errors.ts'
-import { parseRowRange } from '#platform/http/row-range.ts'
-import { DataBody, PageBody } from '#platform/http/schemas.ts'
+import { DataBody, PageBody, parseRowRange } from '#platform/http/schemas.ts'
 import * as model from './model.ts'
 import {
   changeNewsletter,
