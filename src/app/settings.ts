@@ -29,6 +29,7 @@ import {
   isHttpUrl,
   isRelayUrl,
   list,
+  optional,
   parseHostPort,
   path,
   type SettingValues,
@@ -43,22 +44,14 @@ import { isLoopbackName } from '#protocols/dns/special-addresses.ts'
 
 /** @param examples one of IPv4 and one of IPv6 */
 const listenerAddress = (doc: string, examples: readonly [string, string]) =>
-  checked(
-    '',
+  optional(
     `an address such as ${examples.join(' or ')}, or nothing`,
     doc,
-    (value) => value === '' || parseHostPort(value) !== undefined,
+    (value) => parseHostPort(value) !== undefined,
   )
 
 const smarthost = (doc: string) =>
-  secret(
-    checked(
-      '',
-      'a URL such as smtp://user:password@smtp.example.com:587 or smtps://...:465',
-      doc,
-      (value) => value === '' || isRelayUrl(value),
-    ),
-  )
+  secret(optional('a URL such as smtp://user:password@smtp.example.com:587 or smtps://...:465', doc, isRelayUrl))
 
 const serviceSettings = {
   dataDir: text(
@@ -343,11 +336,10 @@ const backupSettings = {
     ['03:15'],
   ),
   backupKeep: integer(7, 1, 10_000, 'Number of scheduled backups that are kept, in each place.'),
-  backupS3Url: checked(
-    '',
+  backupS3Url: optional(
     'a URL such as https://s3.eu-central-1.amazonaws.com/bucket/prefix?region=eu-central-1, or nothing',
     'S3-compatible storage for scheduled backups: its endpoint, the bucket, which must exist, the beginning of the names of all objects (default: tassis; each service needs its own), and the region, if the provider has several; empty: none is written there.',
-    (value) => value === '' || parseS3Url(value) !== undefined,
+    (value) => parseS3Url(value) !== undefined,
   ),
   backupS3AccessKeyId: text('', 'Access key of the storage.', 'an access key'),
   backupS3SecretAccessKey: secret(text('', 'Secret of the access key.', 'a secret key')),
@@ -355,11 +347,10 @@ const backupSettings = {
 
 const clusterSettings = {
   replicate: secret(
-    checked(
-      '',
+    optional(
       'a URL such as postgres://tassis:password@db1.example.com:5432,db2.example.com:5432/tassis?sslmode=verify-full, or nothing',
       'PostgreSQL in which every commit is stored too before it counts, so that another node with the same setting takes over when this one dies; of several hosts the one that accepts writes is used. Empty: this is the only node.',
-      (value) => value === '' || parsePostgresUrl(value) !== undefined,
+      (value) => parsePostgresUrl(value) !== undefined,
     ),
   ),
   node: checked(
@@ -373,17 +364,15 @@ const clusterSettings = {
 }
 
 const operatorSettings = {
-  systemFrom: checked(
-    '',
+  systemFrom: optional(
     'a mailbox such as Tassis <no-reply@example.com>, or nothing',
     'Sender of system mail (invitations, password resets, notices), an address at a verified domain of an account here; empty: no-reply at the first verified domain of the oldest account.',
-    (v) => v === '' || parseMailbox(v).kind !== 'invalid',
+    (v) => parseMailbox(v).kind !== 'invalid',
   ),
-  operatorEmail: checked(
-    '',
+  operatorEmail: optional(
     'an address such as ada@example.com, or nothing',
     'Address of the operator, who gets a mail when a check of `tassis doctor` turns bad, and when it is mended; best one whose mail does not depend on this server.',
-    (value) => value === '' || parseMailbox(value).kind !== 'invalid',
+    (value) => parseMailbox(value).kind !== 'invalid',
   ),
   doctorSmtpDomains: list(
     'Domains of large receivers. Every hour `tassis doctor` connects to their mail hosts, to find out whether outgoing connections are blocked, and sends nothing.',
@@ -410,11 +399,10 @@ const signInSettings = {
     true,
     'Whether people may sign in with a password or a passkey of Tassis. false: only by TASSIS_OIDC_ISSUER, and with a password for 24 hours after `tassis users reset`.',
   ),
-  oidcIssuer: checked(
-    '',
+  oidcIssuer: optional(
     'an https URL, or nothing',
     'Issuer of an OpenID Connect identity provider by which people may sign in; http only on this machine. Its redirect URI is {public_url}/login/callback. Empty: none.',
-    (value) => value === '' || isIssuer(value),
+    isIssuer,
   ),
   oidcClientId: text('', 'Client id of this service at the identity provider.', 'a client id'),
   oidcClientSecret: secret(text('', 'Secret of the client; empty: a public client, with PKCE alone.')),
@@ -435,11 +423,10 @@ const signInSettings = {
     'a comma-separated list such as mail-admins=admin, @example.com=viewer or acme=viewer@018f…',
     (value) => parseRoleRule(value) !== undefined,
   ),
-  oidcAccount: checked(
-    '',
+  oidcAccount: optional(
     'the id of an account, or nothing',
     'Account that people join by TASSIS_OIDC_ROLES; empty: the only one.',
-    (value) => value === '' || parseUuid(value) !== undefined,
+    (value) => parseUuid(value) !== undefined,
   ),
 }
 
@@ -466,11 +453,10 @@ const receiverSettings = {
 const LLM_USES: readonly string[] = ['classification', 'insights', 'phishing']
 
 const languageModelSettings = {
-  llmUrl: checked(
-    '',
+  llmUrl: optional(
     'a URL such as http://127.0.0.1:11434/v1 or https://llm.example.com/v1, or nothing',
     'Base URL of an OpenAI-compatible API, for TASSIS_LLM_USES; empty: no model is used.',
-    (value) => value === '' || isHttpUrl(value),
+    isHttpUrl,
   ),
   llmUses: list(
     'What TASSIS_LLM_URL is used for: classification (of messages in agent mailboxes), insights (receives statistics only), phishing (receives text and links of mail that rules flag as suspicious).',
@@ -483,11 +469,10 @@ const languageModelSettings = {
 }
 
 const rspamdSettings = {
-  rspamdUrl: checked(
-    '',
+  rspamdUrl: optional(
     'a URL such as http://127.0.0.1:11333, or nothing',
     'URL of an rspamd worker, which judges incoming mail and the mail of POST /v1/emails/check; empty: none.',
-    (value) => value === '' || isHttpUrl(value),
+    isHttpUrl,
   ),
   rspamdPassword: secret(text('', 'Password for TASSIS_RSPAMD_URL, which the controller of rspamd asks for.')),
 }

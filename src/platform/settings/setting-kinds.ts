@@ -186,6 +186,10 @@ export const checked = (
   },
 })
 
+/** A setting that is empty unless it is used. */
+export const optional = (allowed: string, doc: string, isValid: (v: string) => boolean): Setting<string> =>
+  checked('', allowed, doc, (value) => value === '' || isValid(value))
+
 /** `https://user:password@host` becomes `https://…@host`: everything before the last `@`, because a password may have others. */
 export function withoutLogin(url: string): string {
   const [start, end] = [url.indexOf('//'), url.lastIndexOf('@')]
