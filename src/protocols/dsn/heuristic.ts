@@ -5,9 +5,8 @@
  */
 import { htmlToText } from '../mime/html-text.ts'
 import type { ParsedMessage } from '../mime/parsed.ts'
-import { NOTHING_RETURNED, parseReturned, type ReturnedEmail, splitLines } from './fields.ts'
+import { type DsnRecipient, NOTHING_RETURNED, parseReturned, type ReturnedEmail, splitLines } from './fields.ts'
 import * as phrases from './phrases.ts'
-import type { DsnRecipient } from './report.ts'
 import { findStatus, isVagueStatus, MAX_DIAGNOSTIC_LENGTH } from './standard.ts'
 
 /** What kind of sender a message has. */

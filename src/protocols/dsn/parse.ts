@@ -4,7 +4,7 @@
  * (RFC 5965).
  */
 import { type ParsedAttachment, type ParsedMessage, RETURNED_TYPES } from '../mime/parsed.ts'
-import { findMessageId, NOTHING_RETURNED, parseReturned, type ReturnedEmail } from './fields.ts'
+import { type Dsn, findMessageId, NOTHING_RETURNED, parseReturned, type ReturnedEmail } from './fields.ts'
 import {
   addExplanation,
   classifySender,
@@ -13,7 +13,6 @@ import {
   type MessageHead,
   parseHeuristicDsn,
 } from './heuristic.ts'
-import type { Dsn } from './report.ts'
 import { parseDeliveryStatus } from './standard.ts'
 
 const STATUS_PARTS: ReadonlySet<string> = new Set(['message/delivery-status', 'message/global-delivery-status'])

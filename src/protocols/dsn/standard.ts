@@ -1,6 +1,5 @@
 /** @module Reads a delivery status part (RFC 3464 §2, RFC 6533 §3), and tolerates missing or misspelt fields. */
-import { type Fields, parseFieldGroups } from './fields.ts'
-import type { DsnRecipient } from './report.ts'
+import { type DsnRecipient, type Fields, parseFieldGroups } from './fields.ts'
 
 export interface DeliveryStatus {
   readonly originalMessageId: string | undefined

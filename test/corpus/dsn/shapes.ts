@@ -4,7 +4,7 @@
  */
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
-import type { DsnRecipient } from '#protocols/dsn/report.ts'
+import type { DsnRecipient } from '#protocols/dsn/fields.ts'
 
 export interface About {
   readonly verp: string

@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'bun:test'
+import type { Dsn } from '#protocols/dsn/fields.ts'
 import { isAutoReplyOrReceipt, parseDsn } from '#protocols/dsn/parse.ts'
-import type { Dsn } from '#protocols/dsn/report.ts'
 import { parseMessage } from '#protocols/mime/parse.ts'
 import { NO_REPORTS, SHAPES, shapeBytes } from '../../corpus/dsn/shapes.ts'
 

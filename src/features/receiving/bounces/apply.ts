@@ -26,7 +26,7 @@ import { parseUuid, type UuidBytes } from '#platform/ids.ts'
 import type { Millis } from '#platform/time/clock.ts'
 import { normaliseAddress } from '#protocols/address/parse.ts'
 import { decodeVerp } from '#protocols/address/verp.ts'
-import type { Dsn, DsnRecipient } from '#protocols/dsn/report.ts'
+import type { Dsn, DsnRecipient } from '#protocols/dsn/fields.ts'
 import { isVagueStatus } from '#protocols/dsn/standard.ts'
 import type { SmtpReply } from '#protocols/smtp/replies.ts'
 

@@ -3,7 +3,7 @@ import type { Millis } from '#platform/time/clock.ts'
 import type { AggregateReport } from '#protocols/aggregate-reports/report.ts'
 import type { FeedbackReport } from '#protocols/arf/parse.ts'
 import type { AuthenticationResult } from '#protocols/authentication/result.ts'
-import type { Dsn } from '#protocols/dsn/report.ts'
+import type { Dsn } from '#protocols/dsn/fields.ts'
 import type { ParsedAttachment, ParsedMessage } from '#protocols/mime/parsed.ts'
 import type { SpamVerdict } from './spam.ts'
 

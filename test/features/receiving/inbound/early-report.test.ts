@@ -8,7 +8,7 @@ import type { Destination } from '#features/receiving/received/message.ts'
 import { createDomain } from '#features/setup/domains/domains.ts'
 import { minutes, seconds } from '#platform/units.ts'
 import { UNKNOWN_AUTHENTICATION } from '#protocols/authentication/result.ts'
-import type { Dsn } from '#protocols/dsn/report.ts'
+import type { Dsn } from '#protocols/dsn/fields.ts'
 import {
   type BounceFixture,
   claimInFlight,
