@@ -11,7 +11,8 @@ import { ReplyParser, type SmtpReply } from './replies.ts'
 
 export type ReplyOrFailure = SmtpReply | SmtpFailure
 
-export const isReply = (result: ReplyOrFailure): result is SmtpReply => 'code' in result
+/** A failure of TLS has a `code` too. */
+export const isReply = (result: ReplyOrFailure): result is SmtpReply => 'lines' in result
 
 /** Called with every line of a session, but never with a password or the octets of a message. */
 export type SmtpTranscript = (direction: 'client' | 'server', line: string) => void

@@ -134,6 +134,17 @@ test('destroy is lost while beforeBody is pending, and uncertain in the middle o
   expect(await sent.sending).toMatchObject({ kind: 'uncertain', failure: { kind: 'closed' } })
 })
 
+// A failure of TLS has a code, as a reply has.
+test('a failure of TLS after the message is uncertain, and no reply', async () => {
+  const { server, client, commit, sending } = await startPendingBody({ body: '' })
+  await using _server = server
+  commit.resolve()
+  await server.until(() => server.session.messages.length === 1)
+  const failure = { kind: 'tls', message: 'bad record mac', code: 'ERR_SSL_SSLV3_ALERT_BAD_RECORD_MAC' } as const
+  client.destroy(failure)
+  expect(await sending).toEqual({ kind: 'uncertain', failure })
+})
+
 // Proves: status-9
 test.each([
   ['the connection closed', { drop: 'end' }, 'closed'],
