@@ -6,6 +6,7 @@ import type { Database } from 'bun:sqlite'
 import { readFileSync, statSync } from 'node:fs'
 import { join } from 'node:path'
 import { equalBytes, sha256 } from '#platform/crypto/crypto.ts'
+import type { Millis } from '#platform/time/clock.ts'
 import { unlessMissing } from '../attempt.ts'
 import { isDatabaseCorrupt } from '../db/corruption.ts'
 import { MAIN_THREAD_BUSY_MS, openReadOnly, prepareStatements } from '../db/open.ts'
@@ -23,6 +24,12 @@ const ROWS_PER_MONTH = 2 ** 36
 export const HASH_BYTES = 16
 
 export const toRef = (month: number, id: number): number => month * ROWS_PER_MONTH + id
+
+/** The month in which blobs of a time are stored. */
+export function monthOf(time: Millis): number {
+  const date = new Date(time)
+  return date.getUTCFullYear() * 12 + date.getUTCMonth()
+}
 
 /** The month of a reference, and the id in it. */
 export const monthOfRef = (ref: number): number => Math.floor(ref / ROWS_PER_MONTH)
@@ -115,7 +122,7 @@ export function createContentReader(folder: string) {
       return requireHash(decompress(file), hash)
     },
     /**
-     * The decompressed bytes of a blob in chunks, read one at a time, so that a large blob needs little memory. A missing
+     * The decompressed bytes of a blob in chunks of at most 256 KiB, read one at a time, so that a large blob needs little memory. A missing
      * blob throws at the call, as with `get`, not at the first chunk; a damaged file throws in place of its last chunk.
      */
     chunks(ref: number): Iterable<Uint8Array> {

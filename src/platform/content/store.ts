@@ -81,6 +81,9 @@ export class ContentStore {
   readonly #replica: CommitterOptions['replica']
   readonly #isDeletionHeld: () => boolean
   readonly #reader: read.ContentReader
+  readonly get: read.ContentReader['get']
+  readonly chunks: read.ContentReader['chunks']
+  readonly has: read.ContentReader['has']
   /** Recently stored small blobs: month and hash -> row id. */
   readonly #cachedIds = new Map<string, number>()
   /** For each month, the number of running calls that store into it. */
@@ -108,6 +111,9 @@ export class ContentStore {
     this.#isDeletionHeld = options.isDeletionHeld ?? (() => false)
     this.#recent = createRecentBlobs(options.clock ?? systemClock)
     this.#reader = read.createContentReader(folder)
+    this.get = this.#reader.get
+    this.chunks = this.#reader.chunks
+    this.has = this.#reader.has
   }
 
   /**
@@ -118,7 +124,7 @@ export class ContentStore {
   async put(parts: readonly Uint8Array[], now: Millis, options: PutOptions = {}): Promise<ContentRef[]> {
     if (parts.length === 0) return []
     const { runFairly } = options
-    return this.#storeInMonth(monthOf(now), async (month, addPendingFile) => {
+    return this.#storeInMonth(read.monthOf(now), async (month, addPendingFile) => {
       const committer = this.#months.committer(month)
       const ready: PackedBlob[] = []
       for (const part of parts) {
@@ -142,7 +148,7 @@ export class ContentStore {
    * on disk. A full disk rejects with 507; the file may then be deleted or not.
    */
   async adopt({ path, hash, sizeBytes }: FinishedFile, now: Millis, writing: WriteOptions = {}): Promise<ContentRef> {
-    return this.#storeInMonth(monthOf(now), async (month, addPendingFile) => {
+    return this.#storeInMonth(read.monthOf(now), async (month, addPendingFile) => {
       const target = addPendingFile(hash)
       const committer = this.#months.committer(month)
       await this.#makeMonthFolder(month)
@@ -241,7 +247,7 @@ export class ContentStore {
         return { files: hashes, isEmpty: any.get() === null }
       })
       for (const hash of files) this.#removeFile(month, hash)
-      if (isEmpty && month < monthOf(now) && this.#writesByMonth.of(month) === 0) await this.#drop(month)
+      if (isEmpty && month < read.monthOf(now) && this.#writesByMonth.of(month) === 0) await this.#drop(month)
     }
     return kept
   }
@@ -279,7 +285,7 @@ export class ContentStore {
    */
   async dropMonthsBefore(time: Millis): Promise<number> {
     if (this.isDeletionHeld) return 0
-    const first = monthOf(time)
+    const first = read.monthOf(time)
     const old = [...new Set(readdirSync(this.#folder).map(read.parseMonthName))].filter(
       (month) => month !== undefined && month < first,
     )
@@ -406,29 +412,6 @@ export class ContentStore {
     this.#cachedIds.set(cacheKey(month, part), id)
   }
 
-  /** The month in which blobs of a time are stored. */
-  monthOf(time: Millis): number {
-    return monthOf(time)
-  }
-
-  /** A blob's bytes. Throws MissingBlobError when the reference points to nothing. */
-  get(ref: ContentRef): Uint8Array {
-    return this.#reader.get(ref)
-  }
-
-  /**
-   * The decompressed bytes of a blob in chunks of at most 256 KiB, read on demand. A missing blob throws at the call, as
-   * with `get`, not at the first chunk.
-   */
-  chunks(ref: ContentRef): Iterable<Uint8Array> {
-    return this.#reader.chunks(ref)
-  }
-
-  /** Whether a blob exists; does not check its content. */
-  has(ref: ContentRef): boolean {
-    return this.#reader.has(ref)
-  }
-
   /** The open databases, for tests that fill them. */
   databases(): Database[] {
     return this.#months.databases()
@@ -471,11 +454,6 @@ export class ContentStore {
 }
 
 const cacheKey = (month: number, part: PackedBlob): string => `${month} ${part.hash.toBase64()}`
-
-const monthOf = (now: Millis): number => {
-  const date = new Date(now)
-  return date.getUTCFullYear() * 12 + date.getUTCMonth()
-}
 
 /** The result has no data for a blob that goes into a file; `compressFrames` compresses such a blob. */
 export function packBlob(part: Uint8Array): PackedBlob {

@@ -15,7 +15,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { createZstdCompress } from 'node:zlib'
 import { CorruptBlobError } from '#platform/content/frames.ts'
-import { createContentReader, MissingBlobError } from '#platform/content/read.ts'
+import { createContentReader, MissingBlobError, monthOf } from '#platform/content/read.ts'
 import { ContentStore, type FinishedFile } from '#platform/content/store.ts'
 import { sha256 } from '#platform/crypto/crypto.ts'
 import { openDatabase } from '#platform/db/open.ts'
@@ -346,7 +346,7 @@ describe('unreferenced blobs', () => {
     const clock = new ManualClock(NOVEMBER)
     const store = new ContentStore(newFolder(), { clock })
     const [old = 0] = await store.put([bytes(100, 1)], NOVEMBER)
-    const month = store.monthOf(NOVEMBER)
+    const month = monthOf(NOVEMBER)
     expect(store.settledBelow(month)).toBe(old)
     clock.advance(minutes(6))
     const [first = 0] = await store.put([bytes(100, 2)], NOVEMBER)

@@ -6,7 +6,7 @@ import { Database } from 'bun:sqlite'
 import { cpSync, existsSync, readdirSync, readFileSync, truncateSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import fc from 'fast-check'
-import { toRef } from '#platform/content/read.ts'
+import { monthOf, toRef } from '#platform/content/read.ts'
 import { type ContentRef, ContentStore } from '#platform/content/store.ts'
 import { Committer } from '#platform/db/commit.ts'
 import { openDatabase, openReadOnly } from '#platform/db/open.ts'
@@ -162,7 +162,7 @@ export class Leading {
         })
       case 'dropMonth':
         return this.#drop(() => {
-          const first = toRef(this.#content.monthOf(MONTHS[1]), 0)
+          const first = toRef(monthOf(MONTHS[1]), 0)
           for (const ref of this.#asked.blobs.keys()) if (ref < first) this.#asked.blobs.delete(ref)
           return this.#content.dropMonthsBefore(MONTHS[1])
         })

@@ -8,7 +8,7 @@ import type { Database } from 'bun:sqlite'
 import { join } from 'node:path'
 import type { App } from '#features/core/app/app.ts'
 import { getMeta, setMeta } from '#features/core/events/record.ts'
-import { monthOfRef } from '#platform/content/read.ts'
+import { monthOf, monthOfRef } from '#platform/content/read.ts'
 import { prepareStatements } from '#platform/db/open.ts'
 import { perOwner } from '#platform/per-owner.ts'
 import { askWorker } from '#platform/process/workers.ts'
@@ -132,7 +132,7 @@ const toMonthScanKey = (store: StoreName, month: number): string => `content:who
 async function sweepMonth(app: App, signal: AbortSignal): Promise<boolean> {
   const now = app.clock.now()
   for (const store of STORES) {
-    const current = app[store].monthOf(now - MIN_MONTH_AGE_MS)
+    const current = monthOf(now - MIN_MONTH_AGE_MS)
     for (const { month, first } of app[store].ranges()) {
       const key = toMonthScanKey(store, month)
       // Only a wrong clock stores a time in the future, so such a time does not count as a scan.
