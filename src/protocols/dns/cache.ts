@@ -45,12 +45,5 @@ export function createTtlCache<T>(clock: Clock, limits: { maxEntries: number; ma
         remove(oldest)
       }
     },
-    get size(): number {
-      return entries.size
-    },
-    clear(): void {
-      entries.clear()
-      totalWeight = 0
-    },
   }
 }

@@ -275,7 +275,6 @@ export class StubResolver implements DnsClient {
 
   close(): void {
     this.#closing.abort()
-    this.#cache.clear()
   }
 
   [Symbol.dispose](): void {
