@@ -14,8 +14,6 @@ export interface SmtpExtensions {
   readonly smtpUtf8: boolean
   /** RFC 3207. */
   readonly startTls: boolean
-  /** RFC 2034. */
-  readonly enhancedStatusCodes: boolean
   /** SASL mechanisms in upper case (RFC 4954), in the server's order. */
   readonly auth: readonly string[]
 }
@@ -44,7 +42,6 @@ export function parseExtensions(ehlo: SmtpReply): SmtpExtensions {
     eightBitMime: offered.has('8BITMIME'),
     smtpUtf8: offered.has('SMTPUTF8'),
     startTls: offered.has('STARTTLS'),
-    enhancedStatusCodes: offered.has('ENHANCEDSTATUSCODES'),
     auth: [...new Set(offered.get('AUTH') ?? [])],
   }
 }

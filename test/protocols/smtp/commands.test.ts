@@ -32,7 +32,6 @@ test('the reply to EHLO is parsed in any case, with the old form of AUTH', () =>
     eightBitMime: true,
     smtpUtf8: true,
     startTls: true,
-    enhancedStatusCodes: true,
     auth: ['PLAIN', 'LOGIN'],
   })
 })
