@@ -50,6 +50,11 @@ function Failed({ error, reset }: ErrorComponentProps) {
 
 type Load = () => Promise<{ default: RouteComponent }>
 
+/** One of the screens of a file. */
+const pick = async <Name extends string>(file: Promise<Readonly<Record<Name, RouteComponent>>>, name: Name) => ({
+  default: (await file)[name],
+})
+
 const screen = <const Path extends string>(path: Path, load: Load) =>
   createRoute({ getParentRoute: () => root, path, component: lazyRouteComponent(load) })
 
@@ -123,23 +128,23 @@ const routeTree = root.addChildren([
   screen('/people/$address', () => import('./screens/person.tsx')),
   filtered('/emails/$id', () => import('./screens/email.tsx'), withTab(EMAIL_TABS)),
   list('/domains', () => import('./screens/domains.tsx'), NONE),
-  screen('/domains/new', () => import('./screens/domain-new.tsx')),
+  screen('/domains/new', () => pick(import('./screens/domain.tsx'), 'DomainNewScreen')),
   filtered('/domains/$id', () => import('./screens/domain.tsx'), withTab(['setup', 'reports', 'rules'])),
   list('/webhooks', () => import('./screens/webhooks.tsx'), NONE),
-  screen('/webhooks/new', () => import('./screens/webhook-new.tsx')),
+  screen('/webhooks/new', () => pick(import('./screens/webhook.tsx'), 'WebhookNewScreen')),
   filtered('/webhooks/$id', () => import('./screens/webhook.tsx'), parseWebhook),
   screen('/webhooks/$id/deliveries/$deliveryId', () => import('./screens/webhook-delivery.tsx')),
   list('/logs', () => import('./screens/logs.tsx'), LOG_FILTERS),
-  screen('/logs/$id', () => import('./screens/log.tsx')),
+  screen('/logs/$id', () => pick(import('./screens/logs.tsx'), 'LogScreen')),
   screen('/keys', () => import('./screens/keys.tsx')),
-  screen('/keys/new', () => import('./screens/key-new.tsx')),
+  screen('/keys/new', () => pick(import('./screens/key.tsx'), 'ApiKeyNewScreen')),
   screen('/keys/$id', () => import('./screens/key.tsx')),
   list('/suppressions', () => import('./screens/suppressions.tsx'), SUPPRESSION_FILTERS),
   screen('/suppressions/import', () => import('./screens/suppressions-import.tsx')),
   sandbox.addChildren([nothingOpen, captured]),
   list('/templates', () => import('./screens/templates.tsx'), TEMPLATE_FILTERS),
   // `example`, or the id of another template.
-  filtered('/templates/new', () => import('./screens/template-new.tsx'), withText('from')),
+  filtered('/templates/new', () => pick(import('./screens/template.tsx'), 'TemplateNewScreen'), withText('from')),
   filtered('/templates/$id', () => import('./screens/template.tsx'), withTab(EDITOR_TABS)),
   filtered('/templates/$id/versions', () => import('./screens/template-versions.tsx'), parseVersion),
   list('/audience', () => import('./screens/audience.tsx'), NONE),
@@ -154,15 +159,17 @@ const routeTree = root.addChildren([
     withCursor(({ show }) => keep('show', readKnown(['drafts'], show))),
   ),
   // A broadcast that is not stored yet has a list, once it is chosen.
-  filtered('/broadcasts/new', () => import('./screens/broadcast-new.tsx'), withText('list')),
+  filtered(
+    '/broadcasts/new',
+    () => pick(import('./screens/broadcast-draft.tsx'), 'BroadcastNewScreen'),
+    withText('list'),
+  ),
   filtered('/broadcasts/drafts/$id', () => import('./screens/broadcast-draft.tsx'), parseStep),
   screen('/broadcasts/$id', () => import('./screens/broadcast.tsx')),
   list('/inbound', () => import('./screens/inbound.tsx'), INBOUND_FILTERS),
   filtered('/inbound/$id', () => import('./screens/inbound-email.tsx'), withTab(INBOUND_TABS)),
   list('/inbound/routes', () => import('./screens/inbound-routes.tsx'), NONE),
-  screen('/inbound/routes/new', async () => ({
-    default: (await import('./screens/inbound-route.tsx')).InboundRouteNewScreen,
-  })),
+  screen('/inbound/routes/new', () => pick(import('./screens/inbound-route.tsx'), 'InboundRouteNewScreen')),
   list('/inbound/routes/$id', () => import('./screens/inbound-route.tsx'), ROUTE_DELIVERY_FILTERS),
   list('/inbound/mailboxes', () => import('./screens/mailboxes.tsx'), NONE),
   list('/inbound/mailboxes/$id', () => import('./screens/mailbox.tsx'), THREAD_FILTERS),
@@ -173,10 +180,10 @@ const routeTree = root.addChildren([
   list('/settings/team', () => import('./screens/settings/team.tsx'), NONE),
   screen('/settings/profile', () => import('./screens/settings/profile.tsx')),
   list('/settings/streams', () => import('./screens/settings/streams.tsx'), NONE),
-  screen('/settings/streams/$id', () => import('./screens/settings/stream.tsx')),
+  screen('/settings/streams/$id', () => pick(import('./screens/settings/streams.tsx'), 'StreamScreen')),
   screen('/settings/wording', () => import('./screens/settings/wording.tsx')),
   list('/settings/accounts', () => import('./screens/settings/sub-accounts.tsx'), NONE),
-  screen('/settings/accounts/$id', () => import('./screens/settings/sub-account.tsx')),
+  screen('/settings/accounts/$id', () => pick(import('./screens/settings/sub-accounts.tsx'), 'SubAccountScreen')),
   // Where the payment provider sends the browser back.
   filtered(
     '/settings/plan',
@@ -204,13 +211,13 @@ const routeTree = root.addChildren([
   filtered('/server/received', () => import('./screens/server/received.tsx'), withCursor(parseUnparsed)),
   screen('/server/disk', () => import('./screens/server/disk.tsx')),
   list('/server/accounts', () => import('./screens/server/accounts.tsx'), ACCOUNT_FILTERS),
-  screen('/server/accounts/$id', () => import('./screens/server/account.tsx')),
+  screen('/server/accounts/$id', () => pick(import('./screens/server/accounts.tsx'), 'AccountScreen')),
   list('/server/findings', () => import('./screens/server/findings.tsx'), ACCOUNT_FILTER),
-  list('/server/complaints', () => import('./screens/server/complaints.tsx'), ACCOUNT_FILTER),
+  list('/server/complaints', () => pick(import('./screens/server/findings.tsx'), 'ComplaintsScreen'), ACCOUNT_FILTER),
   list('/server/reports', () => import('./screens/server/reports.tsx'), REPORT_FILTERS),
-  screen('/server/reports/$id', async () => ({ default: (await import('./screens/server/reports.tsx')).ReportScreen })),
+  screen('/server/reports/$id', () => pick(import('./screens/server/reports.tsx'), 'ReportScreen')),
   list('/server/mail', () => import('./screens/server/mail.tsx'), OPERATOR_MAIL_FILTERS),
-  screen('/server/mail/$id', async () => ({ default: (await import('./screens/server/mail.tsx')).MessageScreen })),
+  screen('/server/mail/$id', () => pick(import('./screens/server/mail.tsx'), 'MessageScreen')),
   filtered('/server/settings', () => import('./screens/server/settings.tsx'), readFilters(SETTING_FILTERS)),
 ])
 

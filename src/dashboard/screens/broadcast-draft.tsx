@@ -1,4 +1,4 @@
-/** @module A draft of a broadcast, in steps: list, content, test email, send. */
+/** @module A broadcast in steps: list, content, test email, send. It is a draft once it has a list and content. */
 import { Button, Group, Stack, Text, TextInput } from '@mantine/core'
 import { getRouteApi } from '@tanstack/react-router'
 import { useState } from 'react'
@@ -7,20 +7,20 @@ import { api, read } from '../api/client.ts'
 import { useData } from '../api/data.ts'
 import { useSession } from '../api/session.tsx'
 import { DeleteButton } from '../parts/dialog.tsx'
+import { FieldForm } from '../parts/field-form.tsx'
 import { bindText, Form } from '../parts/form.tsx'
 import { FormError } from '../parts/form-error.tsx'
 import { toTitle } from '../parts/format.ts'
-import { TextLink } from '../parts/links.tsx'
+import { AppLink, TextLink } from '../parts/links.tsx'
 import { LongText } from '../parts/long-text.tsx'
 import { MailFrame } from '../parts/mail-frame.tsx'
-import { Facts, LoadingState, RecordPage, Section } from '../parts/page.tsx'
+import { EmptyState, Facts, LoadingState, Page, QueryView, RecordPage, Section } from '../parts/page.tsx'
 import { Tabs } from '../parts/tabs.tsx'
 import { useTestEmail } from '../parts/test-email.tsx'
-import { ChooseList } from './broadcasts/choose-list.tsx'
+import { useAllLists } from './audience/queries.ts'
 import { ContentForm } from './broadcasts/content-form.tsx'
 import { SendStep } from './broadcasts/send-step.tsx'
-import { StepList } from './broadcasts/step-list.tsx'
-import type { Step } from './broadcasts/steps.ts'
+import { STEP_NAMES, STEPS, type Step } from './broadcasts/steps.ts'
 
 const route = getRouteApi('/broadcasts/drafts/$id')
 
@@ -211,3 +211,122 @@ function Rendered({ draft, contact, preview }: RenderedProps) {
     </Stack>
   )
 }
+
+const newRoute = getRouteApi('/broadcasts/new')
+
+export function BroadcastNewScreen() {
+  const { list } = newRoute.useSearch()
+  const navigate = newRoute.useNavigate()
+  return (
+    <Page title="Create a broadcast" back={{ label: 'All broadcasts', target: { to: '/broadcasts' } }}>
+      <StepList current={list === undefined ? 'list' : 'content'} />
+      {list === undefined ? (
+        <ChooseList run={({ list_id: chosen }) => navigate({ search: { list: chosen } })} />
+      ) : (
+        <NewContent listId={list} />
+      )}
+    </Page>
+  )
+}
+
+function NewContent({ listId }: { readonly listId: string }) {
+  const query = useData(read.contactLists.get(listId))
+  const navigate = newRoute.useNavigate()
+  return (
+    <QueryView query={query}>
+      {({ id, name }) => (
+        <>
+          <Group gap="xs">
+            <Text size="sm">
+              To the list <bdi>{name}</bdi>.
+            </Text>
+            <TextLink to="/broadcasts/new" search={{}}>
+              Choose another
+            </TextLink>
+          </Group>
+          <ContentForm
+            listId={id}
+            onSaved={(draft, goesOn) =>
+              void navigate({
+                to: '/broadcasts/drafts/$id',
+                params: { id: draft.id },
+                search: { step: goesOn ? 'test' : 'content' },
+                replace: true,
+              })
+            }
+          />
+        </>
+      )}
+    </QueryView>
+  )
+}
+
+interface Choice {
+  readonly list_id: string
+}
+
+interface ChooseListProps {
+  readonly initial?: Choice
+  run(choice: Choice): Promise<unknown>
+  onDone?(): void
+}
+
+const ChooseList = ({ initial, run, onDone }: ChooseListProps) => (
+  <QueryView query={useAllLists()}>
+    {(lists) =>
+      lists.length === 0 ? (
+        <EmptyState title="A broadcast goes to a contact list">
+          <Text>There is no list yet.</Text>
+          <TextLink to="/audience">Create the first one</TextLink>
+        </EmptyState>
+      ) : (
+        <FieldForm
+          maw={480}
+          needs="developer"
+          label="Continue"
+          fields={[
+            {
+              name: 'list_id',
+              label: 'List',
+              kind: 'choice',
+              hint: 'Its subscribed contacts get the broadcast.',
+              options: [
+                { value: '', label: 'Choose a list' },
+                ...lists.map(({ id, name, contact_count: count }) => ({
+                  value: id,
+                  label: `${name} (${count.toLocaleString()} contacts)`,
+                })),
+              ],
+              isRequired: true,
+            },
+          ]}
+          {...(initial && { initial })}
+          refreshes={['newsletters']}
+          run={run}
+          {...(onDone && { onDone })}
+        />
+      )
+    }
+  </QueryView>
+)
+
+/** @param draftId undefined: only the first steps exist, and they are not links */
+const StepList = ({ current, draftId }: { readonly current: Step; readonly draftId?: string }) => (
+  <nav aria-label="Steps">
+    <ol className="tabs plain-list">
+      {STEPS.map((step, index) => (
+        <li key={step}>
+          {draftId === undefined || step === current ? (
+            <span className="tab" {...(step === current && { 'aria-current': 'step' as const })}>
+              {index + 1}. {STEP_NAMES[step]}
+            </span>
+          ) : (
+            <AppLink to="/broadcasts/drafts/$id" params={{ id: draftId }} search={{ step }} className="tab">
+              {index + 1}. {STEP_NAMES[step]}
+            </AppLink>
+          )}
+        </li>
+      ))}
+    </ol>
+  </nav>
+)

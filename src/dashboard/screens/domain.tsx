@@ -1,20 +1,23 @@
 /**
  * @module One domain. Until it is verified the page is the wizard: its step is the state of the domain, so whoever
- * leaves and returns continues there.
+ * leaves and returns continues there. Only its first step, the name of a new domain, has a screen of its own.
  */
 import { List, Stack, Switch, VisuallyHidden } from '@mantine/core'
 import { useQueryClient } from '@tanstack/react-query'
 import { useNavigate, useParams, useSearch } from '@tanstack/react-router'
 import { useState } from 'react'
-import type { Domain, SetDomainTrackingDomainRequest } from '#client/api.ts'
+import type { CreateDomainRequest, Domain, SetDomainTrackingDomainRequest } from '#client/api.ts'
+import { TassisError } from '#client/client.ts'
 import { api, read } from '../api/client.ts'
 import { useChange, useData } from '../api/data.ts'
 import { useAllowed } from '../api/session.tsx'
 import { ConfirmDialog, DeleteButton } from '../parts/dialog.tsx'
+import { FieldForm } from '../parts/field-form.tsx'
 import { bindChecked } from '../parts/form.tsx'
 import { FormError } from '../parts/form-error.tsx'
+import { TextLink } from '../parts/links.tsx'
 import { Notice } from '../parts/notice.tsx'
-import { QueryView, RecordPage, Section } from '../parts/page.tsx'
+import { Page, QueryView, RecordPage, Section } from '../parts/page.tsx'
 import { StatusLabel } from '../parts/status.tsx'
 import { Tabs } from '../parts/tabs.tsx'
 import { useTestEmail } from '../parts/test-email.tsx'
@@ -25,7 +28,7 @@ import { useDomainEvents } from './domains/queries.ts'
 import { DomainRecords } from './domains/records.tsx'
 import { DomainReports } from './domains/reports.tsx'
 import { SenderRules } from './domains/rules.tsx'
-import { isNew, listFormerKeys, toWarningsKey } from './domains/state.ts'
+import { isNew, listFormerKeys, toTypedDomain, toWarningsKey } from './domains/state.ts'
 
 interface DomainProps {
   readonly domain: Domain
@@ -273,5 +276,45 @@ function TrackingSetting({ domain }: DomainProps) {
         </ConfirmDialog>
       )}
     </Stack>
+  )
+}
+
+export function DomainNewScreen() {
+  const queries = useQueryClient()
+  const navigate = useNavigate()
+  const [isKnown, setIsKnown] = useState(false)
+  return (
+    <Page title="Add a domain" back={{ label: 'Domains', target: { to: '/domains' } }}>
+      <Steps current={1} />
+      <FieldForm
+        maw={480}
+        needs="developer"
+        label="Continue"
+        isFocused
+        fields={[
+          {
+            name: 'domain',
+            label: 'Domain',
+            kind: 'code',
+            hint: 'What comes after the @ of your sender address. A subdomain, such as mail.example.com, has a reputation of its own.',
+            placeholder: 'example.com',
+            isRequired: true,
+          },
+        ]}
+        refreshes={[['domains', 'list']]}
+        run={async ({ domain }: CreateDomainRequest) => {
+          setIsKnown(false)
+          return await api.domains.create({ domain: toTypedDomain(domain) }).catch((error) => {
+            setIsKnown(error instanceof TassisError && error.code === 'domain_exists')
+            throw error
+          })
+        }}
+        onDone={({ data, warnings = [] }) => {
+          queries.setQueryData(toWarningsKey(data.id), warnings)
+          return navigate({ to: '/domains/$id', params: { id: data.id } })
+        }}
+        actions={isKnown && <TextLink to="/domains">Find it among your domains</TextLink>}
+      />
+    </Page>
   )
 }

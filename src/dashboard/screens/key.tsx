@@ -1,17 +1,25 @@
-/** @module One API key: when it was used, what it may do, how to change and how to delete it. */
-import { Code, Stack, Text } from '@mantine/core'
+/** @module One API key: when it was used, what it may do, how to change and how to delete it; and a new one. */
+import { Checkbox, Code, Group, Input, NativeSelect, Radio, SimpleGrid, Stack, Text } from '@mantine/core'
 import { useNavigate, useParams } from '@tanstack/react-router'
-import type { ApiKey, UpdateApiKeyRequest } from '#client/api.ts'
+import { useState } from 'react'
+import type { ApiKey, CreateApiKeyResult, UpdateApiKeyRequest } from '#client/api.ts'
 import { api, read } from '../api/client.ts'
 import { useData } from '../api/data.ts'
-import { useAllowed } from '../api/session.tsx'
+import { useAllowed, useSession } from '../api/session.tsx'
+import { toSendCommand } from '../parts/commands.ts'
+import { Copy } from '../parts/copy.tsx'
 import { DeleteButton } from '../parts/dialog.tsx'
 import { FieldForm } from '../parts/field-form.tsx'
+import type { Field, Input as FieldState } from '../parts/fields.ts'
+import { bindText } from '../parts/form.tsx'
+import { ButtonLink } from '../parts/links.tsx'
 import { Notice } from '../parts/notice.tsx'
-import { EmptyState, Facts, Page, QueryView, Section, useEscape } from '../parts/page.tsx'
+import { CommandBlock, EmptyState, Facts, Page, QueryView, Section, useEscape } from '../parts/page.tsx'
+import { ADMIN_SCOPE, findPreset, SCOPE_GROUPS, SCOPE_PRESETS, SCOPE_TEXTS, summariseScopes } from '../parts/scopes.ts'
 import { StatusLabel } from '../parts/status.tsx'
 import { Time } from '../parts/time.tsx'
-import { KEY_FIELDS, KeyLayout } from './keys/fields.tsx'
+import type { FormState } from '../parts/use-form.tsx'
+import { useAllDomains, useExampleDomain } from './domains/queries.ts'
 
 export const KeyStatus = ({ apiKey: { is_active: isActive } }: KeyProps) => (
   <StatusLabel tone={isActive ? 'good' : 'bad'}>{isActive ? 'Active' : 'Expired'}</StatusLabel>
@@ -106,3 +114,149 @@ const DeleteKey = ({ apiKey: key }: KeyProps) => (
     </Text>
   </DeleteButton>
 )
+
+type KeyField = Field<'name' | 'scopes' | 'expires_at' | 'domains' | 'networks'>
+
+const GRANTS: readonly KeyField[] = [
+  { name: 'name', label: 'Name', hint: 'What uses the key.', placeholder: 'Web shop', isRequired: true },
+  { name: 'scopes', label: 'Access', render: (input) => <Access {...input} /> },
+  { name: 'domains', label: 'Domain', render: (input) => <DomainChoice {...input} /> },
+]
+
+const LIMITS: readonly KeyField[] = [
+  { name: 'expires_at', label: 'Expires', kind: 'time', hint: 'Empty: never.' },
+  {
+    name: 'networks',
+    label: 'Allowed networks',
+    kind: 'words',
+    hint: 'Addresses or networks. Empty: any.',
+    placeholder: '192.0.2.0/24',
+  },
+]
+
+const KEY_FIELDS = [...GRANTS, ...LIMITS]
+
+const KeyLayout = ({ show }: FormState) => (
+  <>
+    {show(GRANTS)}
+    <SimpleGrid w="100%" cols={{ base: 1, sm: 2 }} spacing="md">
+      {show(LIMITS)}
+    </SimpleGrid>
+  </>
+)
+
+const CUSTOM = 'Custom'
+
+function Access({ value, error, set }: FieldState) {
+  const scopes = value as readonly string[]
+  const [isCustom, setIsCustom] = useState(() => findPreset(scopes) === undefined)
+  const choose = (label: string) => {
+    const preset = SCOPE_PRESETS.find((one) => one.label === label)
+    setIsCustom(!preset)
+    if (preset) set(preset.scopes)
+  }
+  return (
+    <Stack gap="md" w="100%">
+      <Radio.Group label="Access" value={isCustom ? CUSTOM : (findPreset(scopes)?.label ?? CUSTOM)} onChange={choose}>
+        <Stack gap="xs" mt="xs">
+          {SCOPE_PRESETS.map(({ label, text }) => (
+            <Radio key={label} value={label} label={label} description={text} />
+          ))}
+          <Radio value={CUSTOM} label={CUSTOM} description="Only the scopes that you choose." />
+        </Stack>
+      </Radio.Group>
+      {isCustom && (
+        <Checkbox.Group value={[...scopes]} onChange={set} aria-label="Scopes">
+          <div className="card">
+            <SimpleGrid cols={{ base: 1, sm: 2 }} spacing="md">
+              {SCOPE_GROUPS.map(({ label, scopes: group }) => (
+                <Stack key={label} gap="xs" role="group" aria-label={label}>
+                  <strong>{label}</strong>
+                  {group.map((scope) => (
+                    <Checkbox key={scope} value={scope} label={<Code>{scope}</Code>} description={SCOPE_TEXTS[scope]} />
+                  ))}
+                </Stack>
+              ))}
+            </SimpleGrid>
+          </div>
+        </Checkbox.Group>
+      )}
+      {error !== undefined && <Input.Error>{error}</Input.Error>}
+      {scopes.includes(ADMIN_SCOPE) && (
+        <Notice tone="warning" title="This key can do everything">
+          It can also create keys and delete the account. An application that sends mail needs Sending.
+        </Notice>
+      )}
+    </Stack>
+  )
+}
+
+/** One domain of the account, or all; several, as a key made elsewhere may have, are one choice. */
+function DomainChoice({ value, error, set, isReadOnly }: FieldState) {
+  const known = useAllDomains().data?.map(({ domain }) => domain) ?? []
+  const chosen = Array.isArray(value) ? value.join(', ') : ''
+  return (
+    <NativeSelect
+      w="100%"
+      label="Domain"
+      description="What the key may send from."
+      error={error}
+      disabled={isReadOnly}
+      {...bindText(chosen, (names) => set(names === '' ? null : names.split(', ')))}
+      data={[{ value: '', label: 'All domains' }, ...new Set([...known, chosen].filter(Boolean))]}
+    />
+  )
+}
+
+export function ApiKeyNewScreen() {
+  const [created, setCreated] = useState<CreateApiKeyResult>()
+  if (created) return <CreatedKey apiKey={created} />
+  return (
+    <Page title="Create an API key" back={{ label: 'API keys', target: { to: '/keys' } }}>
+      <FieldForm
+        maw={640}
+        needs="admin"
+        label="Create the key"
+        isFocused
+        fields={KEY_FIELDS}
+        layout={KeyLayout}
+        initial={{ scopes: SCOPE_PRESETS[0]?.scopes }}
+        refreshes={['apiKeys']}
+        run={api.apiKeys.create}
+        onDone={({ data }) => setCreated(data)}
+      />
+    </Page>
+  )
+}
+
+function CreatedKey({ apiKey }: { readonly apiKey: CreateApiKeyResult }) {
+  const { user } = useSession()
+  const domain = useExampleDomain()?.domain
+  const { key, name, scopes } = apiKey
+  const canSend = scopes.includes('emails:send') || scopes.includes(ADMIN_SCOPE)
+  return (
+    <Page title="Your new API key">
+      <Stack align="flex-start" maw={800}>
+        <Notice tone="warning" title="Copy it now" isUrgent>
+          It is shown only now. If you lose it, create another one.
+        </Notice>
+        <Group gap="xs" maw="100%">
+          <Code fz="md" p="xs" data-secret>
+            {key}
+          </Code>
+          <Copy value={key} what="the API key" />
+        </Group>
+        <Text>
+          <bdi>{name}</bdi>: {summariseScopes(scopes)}.
+        </Text>
+        {canSend && (
+          <>
+            <Text>Try it:</Text>
+            <CommandBlock command={toSendCommand(domain, user.email, key)} />
+          </>
+        )}
+        <ButtonLink to="/keys">I have copied it</ButtonLink>
+      </Stack>
+    </Page>
+  )
+}

@@ -1,15 +1,22 @@
-/** @module The list of requests to the account: what arrived, what was refused and why. */
+/** @module The requests to the account: what arrived, what was refused and why; and one of them. */
+import { Code, Text } from '@mantine/core'
+import { useParams } from '@tanstack/react-router'
 import type { Log } from '#client/api.ts'
 import { read } from '../api/client.ts'
+import { useData } from '../api/data.ts'
 import { toSendCommand } from '../parts/commands.ts'
-import { NameLink } from '../parts/links.tsx'
+import { CopyText } from '../parts/copy.tsx'
+import { formatDuration } from '../parts/format.ts'
+import { ButtonLink, NameLink, TextLink } from '../parts/links.tsx'
 import { ListScreen, useList } from '../parts/list.tsx'
-import { EmptyState } from '../parts/page.tsx'
+import { LongText } from '../parts/long-text.tsx'
+import { Notice } from '../parts/notice.tsx'
+import { EmptyState, Facts, RecordPage, Section } from '../parts/page.tsx'
+import { StatusLabel } from '../parts/status.tsx'
 import type { Column } from '../parts/table.tsx'
 import { Time } from '../parts/time.tsx'
 import { LOG_FILTERS } from './filters.ts'
-import { Caller, RequestLine, RequestStatus } from './logs/marks.tsx'
-import { toLogQuery } from './logs/words.ts'
+import { INTERFACES, toLogQuery, toRequestTitle, toStatusTone } from './logs/words.ts'
 import { useKnownActors } from './settings/audit-actors.ts'
 
 const COLUMNS: readonly Column<Log>[] = [
@@ -61,3 +68,100 @@ export default function LogsScreen() {
     />
   )
 }
+
+export function LogScreen() {
+  const { id } = useParams({ from: '/logs/$id' })
+  const query = useData(read.logs.get(id))
+  const log = query.data
+  return (
+    <RecordPage
+      title={log ? toRequestTitle(log) : 'Request'}
+      list={{ to: '/logs' }}
+      listName="Logs"
+      query={query}
+      {...(log && { status: <RequestStatus log={log} /> })}
+    >
+      {(found) => <Request log={found} />}
+    </RecordPage>
+  )
+}
+
+function Request({ log }: { readonly log: Log }) {
+  const { kind, error_code: code, actor_id: actorId, actor_type: type, request_id: requestId } = log
+  return (
+    <>
+      <Outcome log={log} />
+      <Facts
+        facts={[
+          ['Time', <Time key="time" iso={log.created_at} hasSeconds isRelative />],
+          ['Error', code && <Code key="code">{code}</Code>],
+          [
+            type === 'api_key' ? 'API key' : 'User',
+            type === 'api_key' ? (
+              <TextLink key="key" to="/keys/$id" params={{ id: actorId }}>
+                <Caller log={log} />
+              </TextLink>
+            ) : (
+              <Caller key="user" log={log} />
+            ),
+          ],
+          ['Interface', kind !== 'api' && INTERFACES[kind]],
+          ['Duration', formatDuration(log.duration_ms)],
+          ['Address', log.ip_address],
+          [kind === 'smtp' ? 'Name in EHLO' : 'User agent', log.user_agent],
+          ['Request id', requestId && <CopyText key="id" value={requestId} what="request id" />],
+        ]}
+      />
+      {log.body !== null && (
+        <Section
+          title="Request"
+          description="Only what shows its form: contents, secrets and data of templates are replaced by their length."
+        >
+          <LongText label="Body of the request" text={JSON.stringify(log.body, null, 2)} />
+        </Section>
+      )}
+    </>
+  )
+}
+
+/** What was wrong, or what the request did. */
+function Outcome({ log }: { readonly log: Log }) {
+  const { email_id: email, error_message: message, error_code: code, status, method } = log
+  const tone = toStatusTone(status)
+  const open = email !== null && (
+    <ButtonLink to="/emails/$id" params={{ id: email }} size="xs" variant="default">
+      See the email
+    </ButtonLink>
+  )
+  if (tone === 'good') return open && <Notice tone="good" title="It created an email" action={open} />
+  const others = code !== null && (
+    <ButtonLink to="/logs" search={{ q: code }} size="xs" variant="default">
+      Same errors
+    </ButtonLink>
+  )
+  return (
+    <Notice tone={tone} title={message ?? `It was refused with ${status}.`} action={open || others}>
+      {status < 500 && method !== 'GET' && 'Nothing was changed or sent.'}
+    </Notice>
+  )
+}
+
+interface LogProps {
+  readonly log: Log
+}
+
+/** `POST /v1/emails`; with its interface if that is not the API. */
+const RequestLine = ({ log: { kind, method, path } }: LogProps) => (
+  <span title={path ?? method}>
+    <Text span inherit c="dimmed">
+      {kind === 'api' ? method : `${INTERFACES[kind]} ${method}`}
+    </Text>{' '}
+    <bdi>{path}</bdi>
+  </span>
+)
+
+const RequestStatus = ({ log: { status } }: LogProps) => <StatusLabel tone={toStatusTone(status)}>{status}</StatusLabel>
+
+const Caller = ({ log: { actor_name: name, actor_type: type } }: LogProps) => (
+  <bdi>{name ?? (type === 'api_key' ? 'A deleted key' : 'A former user')}</bdi>
+)

@@ -1,3 +1,4 @@
+/** @module The editor of a saved template, and of a new one: empty, from the example, or as a copy. */
 import { useNavigate, useParams, useSearch } from '@tanstack/react-router'
 import { useState } from 'react'
 import type { Template } from '#client/api.ts'
@@ -6,7 +7,8 @@ import { useData } from '../api/data.ts'
 import { Page, QueryView } from '../parts/page.tsx'
 import { TemplateEditor } from './templates/editor.tsx'
 import { toData } from './templates/json-data.ts'
-import { toFields } from './templates/texts.ts'
+import { STARTER, STARTER_DATA } from './templates/starter.ts'
+import { type EditorTab, EMPTY_FIELDS, type TemplateFields, toFields } from './templates/texts.ts'
 import { useTemplateDraft } from './templates/use-draft.ts'
 
 export default function TemplateScreen() {
@@ -41,4 +43,41 @@ function SavedTemplate({ template }: { readonly template: Template }) {
       }
     />
   )
+}
+
+const EXAMPLE = 'example'
+
+export function TemplateNewScreen() {
+  const { from } = useSearch({ from: '/templates/new' })
+  const copied = useData(read.templates.get(from ?? ''), { enabled: from !== undefined && from !== EXAMPLE })
+  if (from === undefined) return <NewTemplate key="" initial={EMPTY_FIELDS} initialData={'{\n}\n'} />
+  if (from === EXAMPLE) return <NewTemplate key={from} initial={STARTER} initialData={STARTER_DATA} />
+  if (!copied.data)
+    return (
+      <Page title="Create a template">
+        <QueryView query={copied}>{() => null}</QueryView>
+      </Page>
+    )
+  const fields = toFields(copied.data)
+  return (
+    <NewTemplate
+      key={from}
+      initial={{ ...fields, alias: toCopyAlias(fields.alias), name: `${fields.name.slice(0, 190)} (copy)` }}
+      initialData={toData(copied.data)}
+    />
+  )
+}
+
+const toCopyAlias = (alias: string): string => `${alias.slice(0, 95)}-copy`
+
+function NewTemplate({ initial, initialData }: { readonly initial: TemplateFields; readonly initialData: string }) {
+  const navigate = useNavigate()
+  const [tab, setTab] = useState<EditorTab>('html')
+  const draft = useTemplateDraft({
+    template: undefined,
+    initial,
+    initialData,
+    onCreated: ({ id }) => void navigate({ to: '/templates/$id', params: { id }, replace: true }),
+  })
+  return <TemplateEditor draft={draft} tab={tab} onTab={setTab} />
 }

@@ -1,21 +1,24 @@
-/** @module One webhook: its deliveries, what can be done with it, and its settings. */
-import { List, Stack, Text } from '@mantine/core'
+/** @module One webhook: its deliveries, what can be done with it, and its settings; and a new one. */
+import { Anchor, Button, Checkbox, Group, List, Stack, Text } from '@mantine/core'
 import { useNavigate, useParams, useSearch } from '@tanstack/react-router'
-import type { UpdateWebhookRequest, Webhook } from '#client/api.ts'
+import { useState } from 'react'
+import type { CreateWebhookResult, UpdateWebhookRequest, Webhook } from '#client/api.ts'
 import { api, read } from '../api/client.ts'
 import { DeleteButton, DialogButton } from '../parts/dialog.tsx'
 import { FieldForm } from '../parts/field-form.tsx'
+import type { Field, Input } from '../parts/fields.ts'
 import { formatCount } from '../parts/format.ts'
+import { TextLink } from '../parts/links.tsx'
 import { Notice } from '../parts/notice.tsx'
-import { RecordPage, Section } from '../parts/page.tsx'
+import { Page, RecordPage, Section } from '../parts/page.tsx'
 import { ReplayDialog, type ReplayRange } from '../parts/replay-dialog.tsx'
 import { Tabs } from '../parts/tabs.tsx'
 import { Deliveries } from './webhooks/deliveries.tsx'
-import { WEBHOOK_FIELDS } from './webhooks/fields.tsx'
+import { EVENT_EXPLANATIONS, EVENT_GROUPS, EVENT_NAMES, USUAL_EVENTS } from './webhooks/events.ts'
 import { LastAttempt, WebhookStatus } from './webhooks/marks.tsx'
 import { WebhookNotice } from './webhooks/notice.tsx'
 import { useWebhook } from './webhooks/queries.ts'
-import { WebhookSecret } from './webhooks/secret.tsx'
+import { SecretText, VerifyHint, WebhookSecret } from './webhooks/secret.tsx'
 import { useTestEvent } from './webhooks/send-test.tsx'
 import { toMissedStart, toWebhookName, toWebhookState } from './webhooks/state.ts'
 
@@ -179,5 +182,121 @@ function WebhookSettings({ webhook }: WebhookProps) {
         fields={isDeactivated ? WEBHOOK_FIELDS : [ACTIVE_FIELD, ...WEBHOOK_FIELDS]}
       />
     </>
+  )
+}
+
+const FORMAT_TEXTS: Readonly<Record<Webhook['format'], string>> = {
+  tassis: 'Tassis',
+  resend: 'Resend',
+  postmark: 'Postmark',
+}
+
+const WEBHOOK_FIELDS: readonly Field<'url' | 'description' | 'format' | 'events'>[] = [
+  {
+    name: 'url',
+    label: 'URL',
+    kind: 'code',
+    hint: 'A public https address. Each event is a POST request with JSON.',
+    placeholder: 'https://your-server.example/webhook',
+    isRequired: true,
+  },
+  {
+    name: 'description',
+    label: 'Description',
+    hint: 'Its name in lists, such as Billing. Optional.',
+  },
+  {
+    name: 'format',
+    label: 'Format',
+    kind: 'choice',
+    hint: 'For code written for another provider. Its format does not have all events.',
+    options: Object.entries(FORMAT_TEXTS).map(([value, label]) => ({ value, label })),
+  },
+  { name: 'events', label: 'Events', render: (input) => <Events {...input} /> },
+]
+
+const Events = ({ value, error, isReadOnly, set }: Input) => (
+  <>
+    <Checkbox.Group label="Events" value={value as string[]} onChange={set} error={error}>
+      <Stack gap="sm" mt={4}>
+        {!isReadOnly && (
+          <Group gap="xs">
+            <Button size="compact-sm" variant="default" onClick={() => set(EVENT_NAMES)}>
+              All
+            </Button>
+            <Button size="compact-sm" variant="default" onClick={() => set([])}>
+              None
+            </Button>
+            <Text size="sm" role="status">
+              {(value as readonly string[]).length} of {EVENT_NAMES.length} chosen
+            </Text>
+          </Group>
+        )}
+        <div className="event-groups">
+          {EVENT_GROUPS.map(({ label, events }) => (
+            <Stack key={label} gap={8} role="group" aria-label={label}>
+              <Text size="xs" c="dimmed" fw={500}>
+                {label}
+              </Text>
+              {events.map((name) => (
+                <Checkbox
+                  key={name}
+                  value={name}
+                  disabled={isReadOnly}
+                  label={name}
+                  description={EVENT_EXPLANATIONS[name]}
+                />
+              ))}
+            </Stack>
+          ))}
+        </div>
+      </Stack>
+    </Checkbox.Group>
+    <Anchor href="/docs" underline="always">
+      What each event contains
+    </Anchor>
+  </>
+)
+
+export function WebhookNewScreen() {
+  const [created, setCreated] = useState<CreateWebhookResult>()
+  return (
+    <Page
+      title={created ? 'The webhook was added' : 'Add a webhook'}
+      back={{ label: 'Webhooks', target: { to: '/webhooks' } }}
+    >
+      {created ? (
+        <Created webhook={created} />
+      ) : (
+        <FieldForm
+          maw={640}
+          needs="developer"
+          label="Add the webhook"
+          fields={WEBHOOK_FIELDS}
+          initial={{ events: USUAL_EVENTS }}
+          refreshes={['webhooks']}
+          run={api.webhooks.create}
+          onDone={({ data }) => setCreated(data)}
+        />
+      )}
+    </Page>
+  )
+}
+
+function Created({ webhook }: { readonly webhook: CreateWebhookResult }) {
+  const test = useTestEvent(webhook.id)
+  return (
+    <Stack align="flex-start" maw={720}>
+      <Text>
+        Events are posted to <bdi>{webhook.url}</bdi> from now on. Give your server this signing secret:
+      </Text>
+      <SecretText secret={webhook.secret} />
+      <VerifyHint />
+      {test.button}
+      {test.outcome}
+      <TextLink to="/webhooks/$id" params={{ id: webhook.id }}>
+        Go to the webhook
+      </TextLink>
+    </Stack>
   )
 }
