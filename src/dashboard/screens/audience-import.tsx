@@ -8,7 +8,7 @@ import { useState } from 'react'
 import type { ContactList, Operation, PreviewContactImportResult } from '#client/api.ts'
 import { TassisError } from '#client/client.ts'
 import { api, read } from '../api/client.ts'
-import { useData } from '../api/data.ts'
+import { useChange, useData } from '../api/data.ts'
 import { useAllowed } from '../api/session.tsx'
 import { ActionButton } from '../parts/buttons.tsx'
 import { ConfirmButton } from '../parts/dialog.tsx'
@@ -21,7 +21,6 @@ import { Notice } from '../parts/notice.tsx'
 import { hasEnded, useOperation } from '../parts/operation.ts'
 import { Facts, Page, QueryView } from '../parts/page.tsx'
 import { type Column, DataTable } from '../parts/table.tsx'
-import { toImportDetails, usePreviewImport, useStartImport } from './audience/import.ts'
 import { type Answers, ImportQuestions, type Question } from './audience/import-questions.tsx'
 import { MetadataLine } from './audience/parts.tsx'
 
@@ -278,3 +277,47 @@ function ImportView({ list, operation }: { readonly list: ContactList; readonly 
     </Stack>
   )
 }
+
+/** What an operation of the type bulk_import has in its metadata. */
+interface ImportDetails {
+  readonly list_id: string
+  readonly inserted: number
+  readonly duplicates: number
+  readonly errors: readonly { readonly line: number; readonly error: string }[]
+}
+
+const toImportDetails = ({ metadata }: Operation): ImportDetails => metadata as ImportDetails
+
+interface ChosenFile {
+  readonly file: File
+  /** What its columns mean, as JSON; empty: as the service thinks. */
+  readonly columns: string
+}
+
+/** The server reads no more of a file for a preview. */
+const PREVIEW_BYTES = 256 * 1024
+
+const usePreviewImport = (listId: string) =>
+  useChange(async ({ file, columns }: ChosenFile) => {
+    const isPartial = file.size > PREVIEW_BYTES
+    const body = new Blob([file.slice(0, PREVIEW_BYTES)], { type: 'text/csv' })
+    const query = { columns: columns || undefined, ...(isPartial && { partial: 'true' as const }) }
+    const { data } = await api.contactLists.previewImport(listId, body, { query })
+    return { ...data, isPartial }
+  })
+
+interface Upload extends ChosenFile {
+  readonly isConfirmed: boolean
+}
+
+/** Resolves with the id of the operation. */
+const useStartImport = (listId: string) =>
+  useChange(
+    async ({ file, isConfirmed, columns }: Upload) => {
+      const body = new Blob([file], { type: 'text/csv' })
+      const query = { confirmed: isConfirmed ? ('true' as const) : ('false' as const), columns: columns || undefined }
+      const { data } = await api.contactLists.importContacts(listId, body, { query })
+      return data.operation_id
+    },
+    ['contactLists', 'listImports', listId],
+  )

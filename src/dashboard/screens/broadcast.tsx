@@ -1,7 +1,7 @@
 /** @module One broadcast: how far it is, what came of it, and pausing, resuming and cancelling it. */
 import { Progress, Stack, Text } from '@mantine/core'
 import { getRouteApi, linkOptions } from '@tanstack/react-router'
-import type { Broadcast } from '#client/api.ts'
+import type { Broadcast, BroadcastSummary } from '#client/api.ts'
 import { api, read } from '../api/client.ts'
 import { useChange, useData } from '../api/data.ts'
 import { useLiveState, useReadAgainAfter } from '../api/live.tsx'
@@ -14,10 +14,11 @@ import { formatCount, toTitle } from '../parts/format.ts'
 import { InlineLink, TextLink } from '../parts/links.tsx'
 import { Notice } from '../parts/notice.tsx'
 import { Facts, RecordPage, Section } from '../parts/page.tsx'
+import { StateLabel } from '../parts/status.tsx'
 import { Time } from '../parts/time.tsx'
-import { BroadcastStateLabel } from './broadcasts/state-label.tsx'
 import {
   describeProgress,
+  isDelayed,
   isOver,
   POLL_MS,
   SLOW_POLL_MS,
@@ -217,3 +218,9 @@ function Engagement({ broadcast, delivered }: { readonly broadcast: Broadcast; r
     </Stack>
   )
 }
+
+const DELAYED = { word: 'Delayed', tone: 'warning' } as const
+
+export const BroadcastStateLabel = ({ broadcast }: { readonly broadcast: BroadcastSummary }) => (
+  <StateLabel state={isDelayed(broadcast) ? DELAYED : toBroadcastState(broadcast.state)} />
+)

@@ -10,7 +10,7 @@ import { ActionLink, ListScreen, ListView, useList } from '../parts/list.tsx'
 import { EmptyState, Page, QueryView, Section } from '../parts/page.tsx'
 import { type Column, DataTable } from '../parts/table.tsx'
 import { Time } from '../parts/time.tsx'
-import { BroadcastStateLabel } from './broadcasts/state-label.tsx'
+import { BroadcastStateLabel } from './broadcast.tsx'
 import { describeProgress, isOver, POLL_MS, SLOW_POLL_MS } from './broadcasts/states.ts'
 
 /** Drafts shown above the broadcasts. */

@@ -1,5 +1,5 @@
 /** @module The list of emails: newest first, with one search box and filters, live. */
-import { Text } from '@mantine/core'
+import { Text, VisuallyHidden } from '@mantine/core'
 import { useQueryClient } from '@tanstack/react-query'
 import type { EmailSummary } from '#client/api.ts'
 import { read } from '../api/client.ts'
@@ -8,14 +8,17 @@ import { saveText } from '../api/download.ts'
 import { ActionButton } from '../parts/buttons.tsx'
 import { toSendCommand } from '../parts/commands.ts'
 import { FormError } from '../parts/form-error.tsx'
-import { formatCount } from '../parts/format.ts'
-import { PersonLink } from '../parts/links.tsx'
+import { formatCount, toShownState } from '../parts/format.ts'
+import { NameLink, PersonLink } from '../parts/links.tsx'
 import { type List, ListScreen, useList } from '../parts/list.tsx'
 import { EmptyState, LoadingState, useSay } from '../parts/page.tsx'
+import { StatusBadge } from '../parts/status.tsx'
+import type { Column } from '../parts/table.tsx'
+import { Time } from '../parts/time.tsx'
 import { useStreams } from './analytics/queries.ts'
 import { useExampleDomain } from './domains/queries.ts'
-import { toColumns } from './emails/cells.tsx'
 import { Closest, useClosest } from './emails/closest.tsx'
+import { countRecipients, toShownTime } from './emails/format.ts'
 import { toCsv, toEmailQuery } from './emails/query.ts'
 import { EMAIL_FILTERS } from './filters.ts'
 
@@ -129,5 +132,80 @@ function NoEmailYet() {
         is, it is only captured.
       </Text>
     </EmptyState>
+  )
+}
+
+type Row = EmailSummary
+
+const SUBJECT: Column<Row> = {
+  header: 'Subject',
+  phone: 'bare',
+  cell: ({ subject, tags }) => (
+    <span className="subject">
+      <bdi title={subject}>{subject || '(no subject)'}</bdi>
+      {tags.length > 0 && (
+        <span className="tag" title={`Tags: ${tags.join(', ')}`}>
+          {tags[0]}
+          {tags.length > 1 && ` +${tags.length - 1}`}
+        </span>
+      )}
+    </span>
+  ),
+}
+
+const STATUS: Column<Row> = {
+  header: 'Status',
+  width: '9.5rem',
+  phone: 'bare',
+  cell: (row) => <StatusBadge status={toShownState(row, row.state)} />,
+}
+
+const TIME: Column<Row> = {
+  header: 'Time',
+  width: '8.5rem',
+  phone: 'aside',
+  cell: (row) => <Time iso={toShownTime(row)} />,
+}
+
+const RECIPIENT: Column<Row> = { header: 'Recipient', width: '22%', cell: (row) => <Recipient row={row} /> }
+
+const SENDER: Column<Row> = {
+  header: 'Sender',
+  width: '18%',
+  phone: 'none',
+  cell: ({ from_address: sender }) => <bdi title={sender}>{sender.replace(/^.*<(.*)>$/, '$1')}</bdi>,
+}
+
+/** Columns whose cells say the same in every row are left out. @param slugs of the streams, by their ids */
+function toColumns(rows: readonly Row[], slugs: ReadonlyMap<string, string>): readonly Column<Row>[] {
+  const differs = (value: (row: Row) => unknown) => new Set(rows.map(value)).size > 1
+  const toStream = ({ stream_id: id }: Row) => (id ? slugs.get(id) : undefined)
+  return [
+    RECIPIENT,
+    SUBJECT,
+    ...(differs(({ from_address: sender }) => sender) ? [SENDER] : []),
+    ...(differs(toStream)
+      ? [{ header: 'Stream', width: '7rem', phone: 'none', cell: (row: Row) => toStream(row) ?? '–' } as const]
+      : []),
+    STATUS,
+    TIME,
+  ]
+}
+
+function Recipient({ row }: { readonly row: Row }) {
+  const more = countRecipients(row) - 1
+  return (
+    <>
+      <NameLink to="/emails/$id" params={{ id: row.id }} title={row.to} name={row.to_address || '(no recipient)'} />
+      {more > 0 && (
+        <>
+          {' '}
+          <span className="dimmed" aria-hidden="true">
+            +{more}
+          </span>
+          <VisuallyHidden>and {more} more</VisuallyHidden>
+        </>
+      )}
+    </>
   )
 }

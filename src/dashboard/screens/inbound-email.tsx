@@ -1,12 +1,15 @@
-/** @module One received message: who sent it and whether that is proven, its content, its route and deliveries. */
-import { Code, Stack, Text } from '@mantine/core'
+/** @module One received message: who sent it and whether that is proven, its content, its route and deliveries; replies to it. */
+import { Anchor, Code, Stack, Text } from '@mantine/core'
+import { useQuery } from '@tanstack/react-query'
 import { getRouteApi } from '@tanstack/react-router'
+import { useState } from 'react'
 import type { InboundEmail } from '#client/api.ts'
-import { api, read } from '../api/client.ts'
+import { newIdempotencyKey, TassisError } from '#client/client.ts'
+import { api, type Read, read } from '../api/client.ts'
 import { useData, usePage } from '../api/data.ts'
 import { useLiveEvents } from '../api/live.tsx'
 import { CopyText } from '../parts/copy.tsx'
-import { DeleteButton } from '../parts/dialog.tsx'
+import { ConfirmDialog, DeleteButton, DialogButton } from '../parts/dialog.tsx'
 import { formatBytes, toTitle } from '../parts/format.ts'
 import { InlineLink, TextLink } from '../parts/links.tsx'
 import { LongText } from '../parts/long-text.tsx'
@@ -16,15 +19,11 @@ import { Facts, QueryView, RecordPage, Section, useBack } from '../parts/page.ts
 import { Time } from '../parts/time.tsx'
 import { useAllDomains } from './domains/queries.ts'
 import { INBOUND_TABS } from './filters.ts'
-import { Attachments } from './inbound/attachments.tsx'
-import { Checks } from './inbound/checks.tsx'
 import { Deliveries } from './inbound/deliveries.tsx'
 import { formatRoute, SPAM_STATES } from './inbound/format.ts'
-import { EmailStatus } from './inbound/marks.tsx'
+import { Attachments, Checks, EmailStatus } from './inbound/marks.tsx'
 import { toProof } from './inbound/proof.ts'
 import { useAllRoutes } from './inbound/queries.ts'
-import { ReplyButton } from './inbound/reply.tsx'
-import { Source } from './inbound/source.tsx'
 import { findClaimedAddress, toVisible } from './inbound/visible.ts'
 
 const DELIVERY_REFRESH_MS = 5000
@@ -229,3 +228,140 @@ function RouteAndDeliveries({ email }: EmailProps) {
     </>
   )
 }
+
+/** A message may have 40 MiB. */
+const MAX_SHOWN_BYTES = 256 * 1024
+
+interface SourceProps {
+  readonly raw: Read<Promise<Response>>
+}
+
+function Source({ raw }: SourceProps) {
+  const query = useQuery({
+    queryKey: raw.queryKey,
+    queryFn: ({ signal }) => readStart(raw, signal),
+    staleTime: 60_000,
+  })
+  return (
+    <QueryView query={query}>
+      {(start) =>
+        start === null ? (
+          <Text>The source is not stored any more; TASSIS_INBOUND_RAW_DAYS says for how many days it is.</Text>
+        ) : (
+          <Stack gap="xs">
+            <LongText label="Source of the message" text={start.text} />
+            <Text size="sm">
+              {start.isCut && `The first ${formatBytes(MAX_SHOWN_BYTES)} are shown. `}
+              <Anchor href={raw.url} download size="sm" underline="always">
+                Download the message
+              </Anchor>
+            </Text>
+          </Stack>
+        )
+      }
+    </QueryView>
+  )
+}
+
+/** Reads no more than is shown. Null: it is not stored. */
+async function readStart(
+  raw: SourceProps['raw'],
+  signal: AbortSignal,
+): Promise<{ readonly text: string; readonly isCut: boolean } | null> {
+  const response = await raw.call(signal).catch((error: unknown) => {
+    if (error instanceof TassisError && (error.status === 404 || error.status === 410)) return null
+    throw error
+  })
+  if (response === null) return null
+  const reader = response.body?.getReader()
+  const decoder = new TextDecoder()
+  let text = ''
+  let length = 0
+  while (reader && length < MAX_SHOWN_BYTES) {
+    const { done, value } = await reader.read()
+    if (done) return { text: text + decoder.decode(), isCut: false }
+    text += decoder.decode(value.subarray(0, MAX_SHOWN_BYTES - length), { stream: true })
+    length += value.length
+  }
+  await reader?.cancel()
+  return { text, isCut: true }
+}
+
+const MAX_SUBJECT_LENGTH = 900
+const MAX_QUOTED_LENGTH = 10_000
+
+interface ReplyProps {
+  readonly email: InboundEmail
+}
+
+const ReplyButton = ({ email }: ReplyProps) => (
+  <DialogButton
+    label="Reply"
+    needs="developer"
+    reason={findObstacle(email)}
+    // To a sender that is not proven it is not what to do first.
+    variant={
+      ['good', 'neutral'].includes(toProof({ authentication: email.authentication, from: email.from_address }).tone)
+        ? 'filled'
+        : 'default'
+    }
+  >
+    {(close) => <ReplyDialog email={email} onClose={close} />}
+  </DialogButton>
+)
+
+const findObstacle = ({ from_address: from, rcpt_to: to }: InboundEmail): string | undefined => {
+  if (from === '') return 'It names no sender.'
+  return to.length === 0 ? 'It names no recipient to answer from.' : undefined
+}
+
+function ReplyDialog({ email, onClose }: ReplyProps & { onClose(): void }) {
+  // One key for all tries: without a response it is unknown whether the reply was accepted.
+  const [idempotencyKey] = useState(newIdempotencyKey)
+  return (
+    <ConfirmDialog
+      title="Reply"
+      confirm="Send"
+      closeOnClickOutside={false}
+      fields={[
+        { name: 'from', label: 'From', kind: 'choice', options: [...email.rcpt_to] },
+        { name: 'subject', label: 'Subject', isRequired: true },
+        { name: 'text_body', label: 'Text', kind: 'lines', rows: [8, 20], isRequired: true },
+      ]}
+      initial={{ from: email.rcpt_to[0], subject: toSubject(email.subject), text_body: quote(email) }}
+      run={(body: Pick<Parameters<typeof api.emails.send>[0], 'from' | 'subject' | 'text_body'>) =>
+        api.emails.send(
+          {
+            ...body,
+            to: email.from_address,
+            ...(email.message_id && {
+              headers: { 'In-Reply-To': email.message_id, References: email.message_id },
+            }),
+          },
+          { idempotencyKey },
+        )
+      }
+      done={({ data: { id } }) => (
+        <>
+          The reply is on its way.{' '}
+          <InlineLink to="/emails/$id" params={{ id }}>
+            Show it
+          </InlineLink>
+        </>
+      )}
+      onClose={onClose}
+    >
+      <Text>
+        To <bdi>{toVisible(email.from_address)}</bdi>
+      </Text>
+    </ConfirmDialog>
+  )
+}
+
+const toSubject = (subject: string): string =>
+  /^re:/i.test(subject) ? subject : `Re: ${subject}`.slice(0, MAX_SUBJECT_LENGTH)
+
+const quote = ({ text_body: text, from_header: header, from_address: from }: InboundEmail): string =>
+  text
+    ? `\n\n${toVisible(header || from)} wrote:\n${text.slice(0, MAX_QUOTED_LENGTH).trimEnd().replace(/^/gm, '> ')}`
+    : ''

@@ -1,7 +1,7 @@
 /** @module The versions of a template: who saved them, what they would change, and restoring one. */
-import { Stack } from '@mantine/core'
+import { Button, Stack, Text, Title, VisuallyHidden } from '@mantine/core'
 import { useParams, useSearch } from '@tanstack/react-router'
-import { useState } from 'react'
+import { useMemo, useState } from 'react'
 import type { TeamMember, Template, TemplateVersion, TemplateVersionSummary } from '#client/api.ts'
 import { api, read } from '../api/client.ts'
 import { useData } from '../api/data.ts'
@@ -14,7 +14,7 @@ import { StatusLabel } from '../parts/status.tsx'
 import { type Column, DataTable } from '../parts/table.tsx'
 import { Tabs } from '../parts/tabs.tsx'
 import { Time } from '../parts/time.tsx'
-import { DiffView } from './templates/diff-view.tsx'
+import { type DiffGap, type DiffLine, diffLines, summariseDiff } from './templates/line-diff.ts'
 
 export default function TemplateVersionsScreen() {
   const { id } = useParams({ from: '/templates/$id/versions' })
@@ -173,3 +173,67 @@ const Restore = ({ template, version }: ShownVersionProps) => (
     on. Version {template.version} stays in the list. Name and alias do not change.
   </ConfirmButton>
 )
+
+interface DiffViewProps {
+  readonly title: string
+  readonly before: string
+  readonly after: string
+}
+
+const STEP_ROWS = 300
+/** More of a line is laid out only with a pause that is felt. */
+const MAX_LINE_LENGTH = 2000
+
+function DiffView({ title, before, after }: DiffViewProps) {
+  const rows = useMemo(() => summariseDiff(diffLines(before, after)), [before, after])
+  const [shownRows, setShownRows] = useState(STEP_ROWS)
+  return (
+    <Stack gap="xs">
+      <Title order={3} size="h5">
+        {title}
+      </Title>
+      {rows.length === 0 ? (
+        <Text size="sm">No difference.</Text>
+      ) : (
+        // biome-ignore lint/a11y/noNoninteractiveTabindex: otherwise it cannot be scrolled by keyboard
+        <section className="diff" aria-label={`Changes of ${title}`} tabIndex={0}>
+          {rows.slice(0, shownRows).map((row, index) => (
+            // biome-ignore lint/suspicious/noArrayIndexKey: the rows have no other identity
+            <DiffRow key={index} row={row} />
+          ))}
+        </section>
+      )}
+      {rows.length > shownRows && (
+        <div>
+          <Button size="xs" variant="default" onClick={() => setShownRows((count) => count + STEP_ROWS)}>
+            Show more of {rows.length.toLocaleString()} lines
+          </Button>
+        </div>
+      )}
+    </Stack>
+  )
+}
+
+const SIGNS = { same: '\u00a0', removed: '−', added: '+' } as const
+const WORDS = { same: '', removed: 'Removed: ', added: 'Added: ' } as const
+
+function DiffRow({ row }: { readonly row: DiffLine | DiffGap }) {
+  if (row.kind === 'gap')
+    return (
+      <div className="diff-gap">
+        {row.lines === 1 ? '1 line is the same' : `${row.lines.toLocaleString()} lines are the same`}
+      </div>
+    )
+  const { kind, text } = row
+  return (
+    <div className={`diff-line diff-${kind}`}>
+      <span aria-hidden="true">{SIGNS[kind]}</span>
+      <VisuallyHidden>{WORDS[kind]}</VisuallyHidden>
+      <span dir="auto">
+        {text.length > MAX_LINE_LENGTH
+          ? `${text.slice(0, MAX_LINE_LENGTH)}… (${text.length.toLocaleString()} characters)`
+          : text}
+      </span>
+    </div>
+  )
+}

@@ -1,5 +1,4 @@
 /** @module One captured message: its content and its links, in tabs. */
-
 import { Code, Group, Stack, Text, Title } from '@mantine/core'
 import { getRouteApi } from '@tanstack/react-router'
 import { useEffect, useRef } from 'react'
@@ -18,7 +17,7 @@ import { type Column, DataTable } from '../../parts/table.tsx'
 import { Time } from '../../parts/time.tsx'
 import type { State } from '../../parts/tone.ts'
 import { CAPTURED_TABS } from '../filters.ts'
-import { Attachments } from '../inbound/attachments.tsx'
+import { Attachments } from '../inbound/marks.tsx'
 import { useMarkRead } from './queries.ts'
 
 const route = getRouteApi('/sandbox/$id')

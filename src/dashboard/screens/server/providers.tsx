@@ -1,21 +1,25 @@
-/** @module The receiving providers: limits, rates, suspensions with reason and end; resumes them, and acts on their mail. */
-import { Group, Text } from '@mantine/core'
+/**
+ * @module The receiving providers: limits, rates, suspensions with reason and end; how they treat mail
+ * from our addresses; resumes them, and acts on their mail.
+ */
+import { Group, Stack, Text } from '@mantine/core'
 import { getRouteApi } from '@tanstack/react-router'
-import type { OperatorProvider } from '#client/operator-api.ts'
+import type { OperatorProvider, OperatorReputation } from '#client/operator-api.ts'
 import { api, read } from '../../api/client.ts'
 import { ConfirmButton } from '../../parts/dialog.tsx'
+import { Figures } from '../../parts/figures.tsx'
 import { formatCount } from '../../parts/format.ts'
 import { NameLink } from '../../parts/links.tsx'
 import { ListScreen, useList } from '../../parts/list.tsx'
+import { Notice } from '../../parts/notice.tsx'
 import { EmptyState, Section } from '../../parts/page.tsx'
 import { StatusLabel } from '../../parts/status.tsx'
 import type { Column } from '../../parts/table.tsx'
 import { Time } from '../../parts/time.tsx'
 import { DeliveryAlerts } from './alerts.tsx'
 import { ServerFrame } from './frame.tsx'
-import { REFRESHED } from './queries.ts'
+import { REFRESHED, useOne } from './queries.ts'
 import { QueueActions } from './queue-actions.tsx'
-import { Reputation } from './reputation.tsx'
 
 const route = getRouteApi('/server/providers')
 
@@ -129,3 +133,67 @@ const Resume = ({ provider }: { readonly provider: string }) => (
     </Text>
   </ConfirmButton>
 )
+
+const PERCENT = new Intl.NumberFormat('en', { style: 'percent', maximumFractionDigits: 1 })
+const RATES = [
+  { label: 'Blocked', kind: 'blocked', rate: 'block_rate' },
+  { label: 'Bounced', kind: 'refused', rate: 'bounce_rate' },
+  { label: 'Deferred', kind: 'deferred', rate: 'deferral_rate' },
+  { label: 'Complaints', kind: 'complaints', rate: 'complaint_rate' },
+] as const
+/** The busiest, while no provider is chosen. */
+const MAX_PAIRS = 3
+
+function Reputation({ provider }: { readonly provider: string | undefined }) {
+  const { data } = useOne(read.operator.getReputation({ days: 30 }))
+  if (!data || data.pairs.length === 0) return null
+  const shown =
+    provider === undefined ? data.pairs.slice(0, MAX_PAIRS) : data.pairs.filter((pair) => pair.provider === provider)
+  return (
+    <Stack gap="xs" component="section" aria-label="Reputation of our addresses">
+      {data.alerts.map(({ message, advice }) => (
+        <Notice key={message} tone="warning" title={message}>
+          {advice}
+        </Notice>
+      ))}
+      {data.listings.map((message) => (
+        <Notice key={message} tone="bad" title={message} />
+      ))}
+      {shown.map((pair) => (
+        <PairReputation key={`${pair.provider} ${pair.source}`} pair={pair} data={data} />
+      ))}
+    </Stack>
+  )
+}
+
+interface PairProps {
+  readonly pair: OperatorReputation['pairs'][number]
+  readonly data: OperatorReputation
+}
+
+function PairReputation({ pair, data }: PairProps) {
+  const isOurs = (row: { readonly provider: string; readonly source: string | null }) =>
+    row.provider === pair.provider && row.source === pair.source
+  const days = data.days.filter(isOurs).toReversed()
+  const figures = RATES.map(({ label, kind, rate }) => {
+    const reply = data.replies.find((row) => isOurs(row) && row.kind === kind && row.reply !== '')
+    const note = reply && (
+      <Text inherit lineClamp={2} title={reply.reply}>
+        <bdi>{reply.reply}</bdi>
+      </Text>
+    )
+    // Thousandths, because a line begins at one.
+    return { label, value: PERCENT.format(pair[rate]), series: days.map((day) => 1000 * day[rate]), note }
+  })
+  const title = `${pair.provider === 'other' ? 'Other providers' : pair.provider}${pair.source === null ? '' : ` from ${pair.source}`}`
+  return (
+    <Section
+      title={title}
+      description={`${pair.accepted.toLocaleString()} messages accepted in 30 days.`}
+      isCard
+      order={3}
+    >
+      <Figures figures={figures} />
+    </Section>
+  )
+}

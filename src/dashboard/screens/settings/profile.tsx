@@ -1,4 +1,4 @@
-/** @module The signed-in user: password, authenticator app, browsers that are signed in. */
+/** @module The signed-in user: password, passkeys, authenticator app, browsers that are signed in. */
 import { Group, Stack, Text, TextInput, VisuallyHidden } from '@mantine/core'
 import type { Session, SessionSummary } from '#client/operator-api.ts'
 import { api, read } from '../../api/client.ts'
@@ -9,14 +9,14 @@ import { ConfirmButton } from '../../parts/dialog.tsx'
 import { FieldForm } from '../../parts/field-form.tsx'
 import { Notice } from '../../parts/notice.tsx'
 import { Facts, QueryView, Section } from '../../parts/page.tsx'
-import { CODE, PASSWORD } from '../../parts/password-again.tsx'
+import { createPasskey, hasPasskeys } from '../../parts/passkey.ts'
+import { CODE, PASSWORD, usePasswordAgain } from '../../parts/password-again.tsx'
 import { showRecoveryCodes } from '../../parts/secret-dialog.tsx'
 import { StatusLabel } from '../../parts/status.tsx'
 import { type Column, DataTable } from '../../parts/table.tsx'
 import { Time } from '../../parts/time.tsx'
 import { toBrowserWords } from './format.ts'
 import { SettingsPage } from './frame.tsx'
-import { Passkeys } from './passkeys.tsx'
 import { toRoleWord } from './role-field.tsx'
 
 export default function ProfileScreen() {
@@ -221,3 +221,69 @@ const EndButton = ({ text, ...button }: EndButtonProps) => (
     {text}
   </ConfirmButton>
 )
+
+const REFRESHES = [SESSION, ['auth', 'listPasskeys']] as const
+
+function Passkeys() {
+  const { user, sign_on_name: signOnName } = useSession()
+  const query = useData(read.auth.listPasskeys())
+  const again = usePasswordAgain()
+  const add = async ({ name }: { readonly name: string }) => {
+    const { data } = await again(() => api.auth.createPasskeyOptions())
+    const credential = await createPasskey(data.options)
+    await api.auth.createPasskey({ name, credential })
+  }
+  return (
+    <QueryView query={query}>
+      {(data) => (
+        <Stack gap="sm" align="flex-start">
+          <Text size="sm" maw={640}>
+            {user.has_password || signOnName === null
+              ? 'Signs you in by fingerprint, face or PIN, in place of password and code.'
+              : `Confirms that it is you by fingerprint, face or PIN. You sign in with ${signOnName}.`}
+          </Text>
+          {data.length > 0 && (
+            <DataTable
+              label="Passkeys"
+              rows={data}
+              columns={[
+                { header: 'Name', cell: ({ name }) => <bdi>{name}</bdi> },
+                { header: 'Last used', cell: ({ last_used_at: at }) => (at === null ? 'Never' : <Time iso={at} />) },
+                { header: 'Added', cell: ({ created_at: at }) => <Time iso={at} /> },
+                {
+                  header: 'Actions',
+                  cell: ({ id, name }) => (
+                    <ConfirmButton
+                      label="Remove"
+                      aria-label={`Remove ${name}`}
+                      size="compact-sm"
+                      title={`Remove ${name}?`}
+                      refreshes={REFRESHES}
+                      run={() => again(() => api.auth.deletePasskey(id))}
+                    >
+                      It no longer signs you in. Remove it from your device as well.
+                    </ConfirmButton>
+                  ),
+                },
+              ]}
+            />
+          )}
+          {hasPasskeys() ? (
+            <ConfirmButton
+              label="Add a passkey"
+              size="xs"
+              title="Add a passkey"
+              confirm="Add"
+              isDangerous={false}
+              fields={[{ name: 'name', label: 'Name', hint: 'Such as the device it is on.', isRequired: true }]}
+              refreshes={REFRESHES}
+              run={add}
+            />
+          ) : (
+            <Text size="sm">This browser has passkeys only for pages with https.</Text>
+          )}
+        </Stack>
+      )}
+    </QueryView>
+  )
+}

@@ -1,19 +1,27 @@
 /** @module The team: members with their roles, and open invitations. */
-import { Group, List, Text } from '@mantine/core'
-import type { TeamInvitation, TeamMember, UpdateTeamMemberRequest } from '#client/api.ts'
+import { Group, List, Stack, Text } from '@mantine/core'
+import type {
+  CreateTeamInvitationRequest,
+  CreateTeamInvitationResult,
+  TeamInvitation,
+  TeamMember,
+  UpdateTeamMemberRequest,
+} from '#client/api.ts'
 import { api, read } from '../../api/client.ts'
-import { usePage } from '../../api/data.ts'
+import { useChange, usePage } from '../../api/data.ts'
 import { SESSION, useAllowed, useSession } from '../../api/session.tsx'
-import { ConfirmButton } from '../../parts/dialog.tsx'
+import { SmallAction } from '../../parts/buttons.tsx'
+import { ConfirmButton, FormButton } from '../../parts/dialog.tsx'
+import { FormError } from '../../parts/form-error.tsx'
+import { quote } from '../../parts/format.ts'
 import { NameLink } from '../../parts/links.tsx'
 import { ListView, useList } from '../../parts/list.tsx'
 import { Notice } from '../../parts/notice.tsx'
-import { QueryView, Section } from '../../parts/page.tsx'
+import { CommandBlock, QueryView, Section, useSay } from '../../parts/page.tsx'
 import { type Column, DataTable } from '../../parts/table.tsx'
 import { Time } from '../../parts/time.tsx'
 import { useKnownActors } from './audit-actors.ts'
 import { SettingsPage } from './frame.tsx'
-import { InvitationActions, InviteButton } from './invite.tsx'
 import { toRoleWord, useRoleField } from './role-field.tsx'
 
 /** More than there can be. */
@@ -170,5 +178,96 @@ function RemoveButton({ member, reason }: MemberProps) {
         <List.Item>A user who belongs to no other account is deleted.</List.Item>
       </List>
     </ConfirmButton>
+  )
+}
+
+/** Another invitation of the same address replaces the first. */
+const InviteButton = () => (
+  <FormButton
+    label="Invite somebody"
+    needs="admin"
+    confirm="Invite"
+    fields={[
+      {
+        name: 'email',
+        label: 'Email address',
+        kind: 'email',
+        hint: 'It gets a link by mail, valid for 7 days, once.',
+        isRequired: true,
+      },
+      useRoleField(),
+    ]}
+    initial={{ role: 'developer' }}
+    refreshes={['team']}
+    run={api.team.invite}
+    done={({ data }) => <Invited invitation={data} />}
+  />
+)
+
+/** What became of the mail. The link itself is in the mail only: it proves who reads the address. */
+const Invited = ({ invitation }: { readonly invitation: CreateTeamInvitationResult }) =>
+  invitation.email_sent ? (
+    <>
+      A mail with the link goes to <bdi>{invitation.email}</bdi>. It is valid until <Time iso={invitation.expires_at} />
+      , once.
+    </>
+  ) : (
+    <MailMissing {...invitation} />
+  )
+
+function MailMissing({ email, role }: CreateTeamInvitationResult) {
+  const { account } = useSession()
+  return (
+    <>
+      <Text>
+        The invitation of <bdi>{email}</bdi> is stored, but this service has no verified domain from which it could send
+        the mail. Verify a domain, then send the invitation again.
+      </Text>
+      <Text>Or the operator of this server adds the user with this command, which prints a link:</Text>
+      <CommandBlock command={`tassis users create ${quote(email)} --role ${role} --account ${account.id}`} />
+    </>
+  )
+}
+
+function InvitationActions({ invitation }: { readonly invitation: TeamInvitation }) {
+  const { email, role } = invitation
+  const { role: ownRole } = useSession()
+  const ownerReason = role === 'owner' && ownRole !== 'owner' ? 'Only an owner can invite owners.' : undefined
+  const invite = useChange(api.team.invite, 'team')
+  const say = useSay()
+  return (
+    <Stack gap="xs">
+      <Group gap="xs" justify="flex-end" wrap="nowrap" className="row-actions">
+        <SmallAction
+          size="compact-sm"
+          needs="admin"
+          reason={ownerReason}
+          loading={invite.isPending}
+          onClick={() =>
+            invite.mutate(
+              { email, role: role as CreateTeamInvitationRequest['role'] },
+              { onSuccess: ({ data }) => say(<Invited invitation={data} />) },
+            )
+          }
+          aria-label={`Send again to ${email}`}
+        >
+          Send again
+        </SmallAction>
+        <ConfirmButton
+          label="Remove"
+          size="compact-sm"
+          needs="admin"
+          aria-label={`Remove the invitation of ${email}`}
+          title="Remove this invitation?"
+          refreshes={['team']}
+          run={() => api.team.deleteInvitation(invitation.id)}
+        >
+          <Text>
+            The link that was sent to <bdi>{email}</bdi> becomes invalid immediately.
+          </Text>
+        </ConfirmButton>
+      </Group>
+      <FormError error={invite.error} />
+    </Stack>
   )
 }

@@ -1,28 +1,80 @@
 /** @module The account's own name, logo and texts for confirmation mails, confirmation pages and unsubscribe pages. */
 import { Code, FileInput, Group, NativeSelect, Stack, Text } from '@mantine/core'
 import { useState } from 'react'
-import type { AccountWording } from '#client/api.ts'
+import type { AccountWording, AccountWordingTexts, WordingTexts } from '#client/api.ts'
 import { api, read } from '../../api/client.ts'
 import { useChange, useData } from '../../api/data.ts'
 import { useAllowed } from '../../api/session.tsx'
 import { ActionButton } from '../../parts/buttons.tsx'
 import { FieldForm } from '../../parts/field-form.tsx'
+import type { Field } from '../../parts/fields.ts'
 import { bindText } from '../../parts/form.tsx'
 import { FormError } from '../../parts/form-error.tsx'
 import { toOptions } from '../../parts/format.ts'
 import { Notice } from '../../parts/notice.tsx'
 import { QueryView, Section } from '../../parts/page.tsx'
 import { SettingsPage } from './frame.tsx'
-import {
-  LANGUAGE_NAMES,
-  LANGUAGES,
-  type Language,
-  listFields,
-  mergeTexts,
-  PLACE_NAMES,
-  PLACES,
-  type PlaceName,
-} from './wording-fields.ts'
+
+type Language = keyof AccountWordingTexts
+
+const LANGUAGE_NAMES: Readonly<Record<Language, string>> = {
+  en: 'English',
+  de: 'German',
+  fr: 'French',
+  es: 'Spanish',
+  it: 'Italian',
+  nl: 'Dutch',
+  pl: 'Polish',
+  pt: 'Portuguese',
+}
+
+const LANGUAGES = Object.keys(LANGUAGE_NAMES) as readonly Language[]
+
+/** The mail and the pages with their texts. Each has the name of its preview. */
+const PLACES = {
+  mail: {
+    label: 'Confirmation mail',
+    fields: { mail_subject: 'Subject', mail_intro: 'Beginning', mail_button: 'Button', mail_footer: 'End' },
+  },
+  confirm: {
+    label: 'Page behind its link',
+    fields: { confirm_heading: 'Heading', confirm_text: 'Text', confirm_button: 'Button' },
+  },
+  confirmed: { label: 'Page after confirming', fields: { confirmed_heading: 'Heading', confirmed_text: 'Text' } },
+  unsubscribe: {
+    label: 'Unsubscribe page',
+    fields: { unsubscribe_heading: 'Heading', unsubscribe_text: 'Text', unsubscribe_button: 'Button' },
+  },
+  unsubscribed: {
+    label: 'Page after unsubscribing',
+    fields: { unsubscribed_heading: 'Heading', unsubscribed_text: 'Text' },
+  },
+} as const satisfies Readonly<
+  Record<string, { readonly label: string; readonly fields: { readonly [Name in keyof WordingTexts]?: string } }>
+>
+
+type PlaceName = keyof typeof PLACES
+const PLACE_NAMES = Object.keys(PLACES) as readonly PlaceName[]
+
+/** Empty ones have our text. */
+const listFields = (place: PlaceName, language: Language, defaults: AccountWording['defaults']): Field[] =>
+  Object.entries<string>(PLACES[place].fields).map(([name, label]) => ({
+    name: `texts.${language}.${name}`,
+    label,
+    kind: /_(text|intro|footer)$/.test(name) ? 'lines' : 'text',
+    placeholder: defaults[language]?.[name as keyof WordingTexts] ?? '',
+    lang: language,
+  }))
+
+/** All texts of each language that has a change: they are stored together. @param changes by the names of their fields */
+function mergeTexts(stored: AccountWordingTexts, changes: Readonly<Record<string, string | null>>) {
+  const texts: { [L in Language]?: WordingTexts } = {}
+  for (const [name, text] of Object.entries(changes)) {
+    const [, language, key = ''] = name.split('.') as [string, Language, string]
+    texts[language] = { ...stored[language], ...texts[language], [key]: text ?? '' }
+  }
+  return texts
+}
 
 interface WordingPreviewProps {
   readonly place: PlaceName
@@ -94,7 +146,7 @@ export default function WordingScreen() {
                 />
               </Group>
               <div className="template-editor">
-                <WordingTexts wording={data} place={place} language={language} roleReason={roleReason} />
+                <Texts wording={data} place={place} language={language} roleReason={roleReason} />
                 <WordingPreview place={place} language={language} version={query.dataUpdatedAt} />
               </div>
             </Section>
@@ -168,13 +220,13 @@ function Logo({ wording: { logo, name }, roleReason }: PartProps) {
 /** The server looks at the content only. */
 const toTypedBlob = (file: File): Blob => new Blob([file], { type: 'application/octet-stream' })
 
-interface WordingTextsProps extends PartProps {
+interface TextsProps extends PartProps {
   readonly place: PlaceName
   readonly language: Language
 }
 
 /** The texts of all languages and places, of which one is shown, so that changing either loses nothing. */
-const WordingTexts = ({ wording, place, language, roleReason }: WordingTextsProps) => (
+const Texts = ({ wording, place, language, roleReason }: TextsProps) => (
   <FieldForm
     aria-label={`Texts in ${LANGUAGE_NAMES[language]}`}
     maw={640}
