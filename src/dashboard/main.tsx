@@ -4,6 +4,7 @@ import './style/theme.css'
 import './style/shell.css'
 import './style/parts.css'
 import './style/screens.css'
+import inter from '@fontsource-variable/inter/files/inter-latin-wght-normal.woff2'
 import { MantineProvider } from '@mantine/core'
 import { QueryClient, QueryClientProvider } from '@tanstack/react-query'
 import { RouterProvider } from '@tanstack/react-router'
@@ -13,14 +14,22 @@ import { createRoot } from 'react-dom/client'
 import { TassisError } from '#client/client.ts'
 import { LiveProvider } from './api/live.tsx'
 import { SessionProvider } from './api/session.tsx'
-import { loadFont } from './font.ts'
 import { router } from './router.tsx'
 import { theme } from './theme.ts'
 
 /** The Content-Security-Policy allows style elements with this nonce only. */
 const nonce = document.querySelector<HTMLStyleElement>('style[nonce]')?.nonce ?? ''
 setNonce(nonce)
-loadFont()
+
+/**
+ * Of Inter, as its package has it: the latin letters, others are those of the system. In a style sheet the bundler would
+ * make the font a part of it.
+ */
+const unicodeRange =
+  'U+0000-00FF,U+0131,U+0152-0153,U+02BB-02BC,U+02C6,U+02DA,U+02DC,U+0304,U+0308,U+0329,U+2000-206F,U+20AC,U+2122,U+2191,U+2193,U+2212,U+2215,U+FEFF,U+FFFD'
+document.fonts.add(
+  new FontFace('Inter Variable', `url(${inter})`, { display: 'swap', weight: '100 900', unicodeRange }),
+)
 
 const MAX_RETRIES = 2
 const queries = new QueryClient({

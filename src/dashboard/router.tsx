@@ -8,11 +8,12 @@ import {
   type RouteComponent,
 } from '@tanstack/react-router'
 import { type Filters, readFilters, readList } from './parts/filters.ts'
-import { ErrorState } from './parts/page.tsx'
+import { ButtonLink } from './parts/links.tsx'
+import { EmptyState, ErrorState, Page } from './parts/page.tsx'
 import { keep, parseCursor, parsePage, readKnown, readText, type Search } from './parts/search.ts'
 import { Shell } from './parts/shell.tsx'
 import { parseAnalyticsFilters } from './screens/analytics/filters.ts'
-import { parseStep } from './screens/broadcasts/steps.ts'
+import { parseStep } from './screens/broadcasts/states.ts'
 import {
   ACCOUNT_FILTER,
   ACCOUNT_FILTERS,
@@ -40,9 +41,24 @@ import { EDITOR_TABS } from './screens/templates/texts.ts'
 /** The route that all screens are below: the frame around them. */
 const root = createRootRoute({
   component: Shell,
-  notFoundComponent: lazyRouteComponent(() => import('./screens/not-found.tsx'), 'NotFound'),
+  notFoundComponent: NotFound,
   errorComponent: Failed,
 })
+
+function NotFound() {
+  return (
+    <Page title="No such page">
+      <EmptyState
+        title="Nothing is at this address"
+        text="A link may be old or cut. The search above finds every screen and setting."
+      >
+        <ButtonLink to="/" variant="default">
+          Overview
+        </ButtonLink>
+      </EmptyState>
+    </Page>
+  )
+}
 
 function Failed({ error, reset }: ErrorComponentProps) {
   return <ErrorState error={error} onRetry={reset} />

@@ -2,8 +2,15 @@
 import { expect, test } from 'bun:test'
 import type { Email, EmailEvent, EmailRecipient, EmailSummary, RecipientExplanation } from '#client/api.ts'
 import { formatTime, toShownState } from '#dashboard/parts/format.ts'
-import { isBestSentAgain, toAdvice, toFurtherMail, toHeadline, toSummary } from '#dashboard/screens/emails/format.ts'
-import { groupEvents, groupOutcomes } from '#dashboard/screens/emails/groups.ts'
+import {
+  groupEvents,
+  groupOutcomes,
+  isBestSentAgain,
+  toAdvice,
+  toFurtherMail,
+  toHeadline,
+  toSummary,
+} from '#dashboard/screens/emails/format.ts'
 import { toCsv, toEmailQuery } from '#dashboard/screens/emails/query.ts'
 
 const event = (type: string, recipient: string | null, reply?: string) =>

@@ -2,7 +2,7 @@
 import { expect, test } from 'bun:test'
 import { type Filters, readFilters, readList, toQuery } from '#dashboard/parts/filters.ts'
 import { parseAnalyticsFilters } from '#dashboard/screens/analytics/filters.ts'
-import { parseStep } from '#dashboard/screens/broadcasts/steps.ts'
+import { parseStep } from '#dashboard/screens/broadcasts/states.ts'
 import {
   ACCOUNT_FILTERS,
   AUDIT_FILTERS,

@@ -1,7 +1,7 @@
 /** @module Which steps and notices the Overview shows. */
 import { describe, expect, test } from 'bun:test'
 import type { Account, DeadLetter, Domain, Webhook } from '#client/api.ts'
-import { sumHours } from '#dashboard/screens/overview/format.ts'
+import { sumHours } from '#dashboard/screens/analytics/series.ts'
 import { listNotices } from '#dashboard/screens/overview/notices.ts'
 import { isMostlyDone, listSteps } from '#dashboard/screens/overview/steps.ts'
 

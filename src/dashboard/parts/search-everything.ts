@@ -5,7 +5,7 @@ import { linkOptions } from '@tanstack/react-router'
 import type { Search as Everything } from '#client/api.ts'
 import { read } from '../api/client.ts'
 import { useData } from '../api/data.ts'
-import { toShownState } from './format.ts'
+import { formatDay, formatTime, toShownState } from './format.ts'
 import {
   IconInbox,
   IconMail,
@@ -18,7 +18,6 @@ import {
   IconWorld,
 } from './icons.ts'
 import type { Target } from './target.ts'
-import { formatDay, formatTime } from './time.tsx'
 import { toStatusWord } from './tone.ts'
 
 export interface FoundItem {

@@ -2,8 +2,6 @@
 import { formatRelative, formatTime } from './format.ts'
 import { useZone } from './zone.ts'
 
-export { formatDay, formatTime } from './format.ts'
-
 interface TimeProps {
   /** RFC 3339; null: a dash. */
   readonly iso: string | null

@@ -20,10 +20,10 @@ import {
   toTimeseriesQuery,
 } from './analytics/filters.ts'
 import { AnalyticsNavigation } from './analytics/navigation.tsx'
-import { useStreams } from './analytics/queries.ts'
 import { dropBefore } from './analytics/series.ts'
 import { Series } from './analytics/series-view.tsx'
 import { formatShare, StreamReputation, Totals } from './analytics/totals.tsx'
+import { useStreams } from './queries.ts'
 
 const route = getRouteApi('/analytics')
 const REFRESH_INTERVAL_MS = 15_000

@@ -9,7 +9,7 @@ import { StatusLabel } from '../parts/status.tsx'
 import type { Column } from '../parts/table.tsx'
 import { Time } from '../parts/time.tsx'
 import { AudienceNavigation } from './audience/parts.tsx'
-import { useAllLists } from './audience/queries.ts'
+import { useAllLists } from './queries.ts'
 
 export default function AudienceFormsScreen() {
   const list = useList({ read: read.signupForms.list })

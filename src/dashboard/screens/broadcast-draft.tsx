@@ -17,10 +17,10 @@ import { MailFrame } from '../parts/mail-frame.tsx'
 import { EmptyState, Facts, LoadingState, Page, QueryView, RecordPage, Section } from '../parts/page.tsx'
 import { Tabs } from '../parts/tabs.tsx'
 import { useTestEmail } from '../parts/test-email.tsx'
-import { useAllLists } from './audience/queries.ts'
 import { ContentForm } from './broadcasts/content-form.tsx'
 import { SendStep } from './broadcasts/send-step.tsx'
-import { STEP_NAMES, STEPS, type Step } from './broadcasts/steps.ts'
+import { STEP_NAMES, STEPS, type Step } from './broadcasts/states.ts'
+import { useAllLists } from './queries.ts'
 
 const route = getRouteApi('/broadcasts/drafts/$id')
 

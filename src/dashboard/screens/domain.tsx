@@ -24,11 +24,11 @@ import { useTestEmail } from '../parts/test-email.tsx'
 import { Time } from '../parts/time.tsx'
 import { DomainStatus, Steps } from './domains/marks.tsx'
 import { Publishing } from './domains/publish.tsx'
-import { useDomainEvents } from './domains/queries.ts'
 import { DomainRecords } from './domains/records.tsx'
 import { DomainReports } from './domains/reports.tsx'
 import { SenderRules } from './domains/rules.tsx'
 import { isNew, listFormerKeys, toTypedDomain, toWarningsKey } from './domains/state.ts'
+import { useDomainEvents } from './queries.ts'
 
 interface DomainProps {
   readonly domain: Domain

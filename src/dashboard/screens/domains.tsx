@@ -7,8 +7,8 @@ import { ActionLink, ListScreen, useList } from '../parts/list.tsx'
 import type { Column } from '../parts/table.tsx'
 import { Time } from '../parts/time.tsx'
 import { DomainStatus } from './domains/marks.tsx'
-import { useDomainEvents } from './domains/queries.ts'
 import { listMarks, RECORDS } from './domains/state.ts'
+import { useDomainEvents } from './queries.ts'
 
 const toMissing = (domain: Domain): string =>
   listMarks(domain)

@@ -15,12 +15,11 @@ import { EmptyState, LoadingState, useSay } from '../parts/page.tsx'
 import { StatusBadge } from '../parts/status.tsx'
 import type { Column } from '../parts/table.tsx'
 import { Time } from '../parts/time.tsx'
-import { useStreams } from './analytics/queries.ts'
-import { useExampleDomain } from './domains/queries.ts'
 import { Closest, useClosest } from './emails/closest.tsx'
 import { countRecipients, toShownTime } from './emails/format.ts'
 import { toCsv, toEmailQuery } from './emails/query.ts'
 import { EMAIL_FILTERS } from './filters.ts'
+import { useExampleDomain, useStreams } from './queries.ts'
 
 export default function EmailsScreen() {
   const list = useList({

@@ -17,14 +17,13 @@ import { MessageContent } from '../parts/message-content.tsx'
 import { Notice } from '../parts/notice.tsx'
 import { Facts, QueryView, RecordPage, Section, useBack } from '../parts/page.tsx'
 import { Time } from '../parts/time.tsx'
-import { useAllDomains } from './domains/queries.ts'
 import { INBOUND_TABS } from './filters.ts'
 import { Deliveries } from './inbound/deliveries.tsx'
 import { formatRoute, SPAM_STATES } from './inbound/format.ts'
 import { Attachments, Checks, EmailStatus } from './inbound/marks.tsx'
 import { toProof } from './inbound/proof.ts'
-import { useAllRoutes } from './inbound/queries.ts'
 import { findClaimedAddress, toVisible } from './inbound/visible.ts'
+import { useAllDomains, useAllRoutes } from './queries.ts'
 
 const DELIVERY_REFRESH_MS = 5000
 

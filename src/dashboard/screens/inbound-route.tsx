@@ -16,11 +16,11 @@ import { Notice } from '../parts/notice.tsx'
 import { Facts, Page, RecordPage, Section, useEscape, useSay } from '../parts/page.tsx'
 import { ReplayDialog } from '../parts/replay-dialog.tsx'
 import { Time } from '../parts/time.tsx'
-import { useAllDomains } from './domains/queries.ts'
 import { ROUTE_DELIVERY_FILTERS } from './filters.ts'
 import { Deliveries } from './inbound/deliveries.tsx'
 import { formatRoute, isDeactivated, MATCH_TYPE_WORDS } from './inbound/format.ts'
 import { RouteState } from './inbound-routes.tsx'
+import { useAllDomains } from './queries.ts'
 
 const screen = getRouteApi('/inbound/routes/$id')
 

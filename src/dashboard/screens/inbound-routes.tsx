@@ -14,11 +14,10 @@ import { Notice } from '../parts/notice.tsx'
 import { Section } from '../parts/page.tsx'
 import { StatusLabel } from '../parts/status.tsx'
 import type { Column } from '../parts/table.tsx'
-import { useAllDomains } from './domains/queries.ts'
 import { formatRoute, isDeactivated, MATCH_TYPE_WORDS } from './inbound/format.ts'
 import { InboundNavigation } from './inbound/marks.tsx'
-import { useAllRoutes } from './inbound/queries.ts'
 import { toVisible } from './inbound/visible.ts'
+import { useAllDomains, useAllRoutes } from './queries.ts'
 import { SigningSecret } from './webhooks/secret.tsx'
 
 export default function InboundRoutesScreen() {

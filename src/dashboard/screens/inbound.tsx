@@ -8,12 +8,11 @@ import { ListScreen, useList } from '../parts/list.tsx'
 import { EmptyState } from '../parts/page.tsx'
 import type { Column } from '../parts/table.tsx'
 import { Time } from '../parts/time.tsx'
-import { useAllDomains } from './domains/queries.ts'
 import { INBOUND_FILTERS } from './filters.ts'
 import { formatRoute } from './inbound/format.ts'
 import { EmailStatus, InboundNavigation } from './inbound/marks.tsx'
-import { useAllRoutes } from './inbound/queries.ts'
 import { findClaimedAddress, findDisplayName, toVisible } from './inbound/visible.ts'
+import { useAllDomains, useAllRoutes } from './queries.ts'
 
 /** Mail without a route has no event, so the list is also read again after this time. */
 const REFRESH_MS = 30_000

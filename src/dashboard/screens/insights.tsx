@@ -7,11 +7,12 @@ import { useAllowed } from '../api/session.tsx'
 import { ActionButton, SmallAction } from '../parts/buttons.tsx'
 import { Findings, SEVERITIES } from '../parts/findings.tsx'
 import { FormError } from '../parts/form-error.tsx'
+import { formatDay } from '../parts/format.ts'
 import { ListBody, useList } from '../parts/list.tsx'
 import { LongText } from '../parts/long-text.tsx'
 import { Notice } from '../parts/notice.tsx'
 import { EmptyState, Page } from '../parts/page.tsx'
-import { formatDay, Time } from '../parts/time.tsx'
+import { Time } from '../parts/time.tsx'
 import { AnalyticsNavigation } from './analytics/navigation.tsx'
 
 export default function InsightsScreen() {

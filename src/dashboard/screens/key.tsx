@@ -19,7 +19,7 @@ import { ADMIN_SCOPE, findPreset, SCOPE_GROUPS, SCOPE_PRESETS, SCOPE_TEXTS, summ
 import { StatusLabel } from '../parts/status.tsx'
 import { Time } from '../parts/time.tsx'
 import type { FormState } from '../parts/use-form.tsx'
-import { useAllDomains, useExampleDomain } from './domains/queries.ts'
+import { useAllDomains, useExampleDomain } from './queries.ts'
 
 export const KeyStatus = ({ apiKey: { is_active: isActive } }: KeyProps) => (
   <StatusLabel tone={isActive ? 'good' : 'bad'}>{isActive ? 'Active' : 'Expired'}</StatusLabel>

@@ -17,7 +17,7 @@ import type { Column } from '../parts/table.tsx'
 import { Time } from '../parts/time.tsx'
 import { LOG_FILTERS } from './filters.ts'
 import { INTERFACES, toLogQuery, toRequestTitle, toStatusTone } from './logs/words.ts'
-import { useKnownActors } from './settings/audit-actors.ts'
+import { useKnownActors } from './queries.ts'
 
 const COLUMNS: readonly Column<Log>[] = [
   {

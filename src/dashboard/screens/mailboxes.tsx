@@ -9,8 +9,8 @@ import { InlineLink, NameLink } from '../parts/links.tsx'
 import { ListScreen, useList } from '../parts/list.tsx'
 import type { Column } from '../parts/table.tsx'
 import { Time } from '../parts/time.tsx'
-import { useAllDomains } from './domains/queries.ts'
 import { InboundNavigation } from './inbound/marks.tsx'
+import { useAllDomains } from './queries.ts'
 
 const COLUMNS: readonly Column<Mailbox>[] = [
   {

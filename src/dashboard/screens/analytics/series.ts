@@ -1,4 +1,4 @@
-/** @module A time series as a chart and as text. */
+/** @module A time series as a chart, as text, and as the sums of its last days. */
 import type { AnalyticsTimeseries, Period } from '#client/api.ts'
 import type { ChartPoint, ChartSeries } from '../../parts/chart-scale.ts'
 import { formatDay, formatTime } from '../../parts/format.ts'
@@ -43,3 +43,24 @@ export const toSeries = (points: readonly Point[], metrics: readonly Metric[]): 
 
 export const hasActivity = (points: readonly Point[], metrics: readonly Metric[]): boolean =>
   points.some((point) => metrics.some((metric) => (point[metric] ?? 0) !== 0))
+
+const HOURS = 24
+
+export const SHOWN_METRICS = ['sent', 'delivered', 'bounced', 'complaints', 'opens', 'clicks'] as const
+export type ShownMetric = (typeof SHOWN_METRICS)[number]
+
+interface LastDay {
+  readonly now: number
+  readonly before: number
+  /** Of the last 24 hours, oldest first. */
+  readonly series: readonly number[]
+}
+
+/** @param points one for each hour, oldest first, up to the current hour */
+export function sumHours(points: readonly AnalyticsTimeseries[], metric: ShownMetric): LastDay {
+  const values = points.map((point) => point[metric] ?? 0)
+  const series = values.slice(-HOURS)
+  return { now: sum(series), before: sum(values.slice(-2 * HOURS, -HOURS)), series }
+}
+
+const sum = (values: readonly number[]): number => values.reduce((total, value) => total + value, 0)

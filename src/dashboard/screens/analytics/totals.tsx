@@ -8,8 +8,8 @@ import { formatCount } from '../../parts/format.ts'
 import { TextLink } from '../../parts/links.tsx'
 import { QueryView, Section } from '../../parts/page.tsx'
 import type { Target } from '../../parts/target.ts'
+import { useStreams } from '../queries.ts'
 import { type AnalyticsFilters, toPeriodQuery } from './filters.ts'
-import { useStreams } from './queries.ts'
 
 const PERCENT = new Intl.NumberFormat('en', { style: 'percent', maximumFractionDigits: 2 })
 const SHARE = new Intl.NumberFormat('en', { style: 'percent', minimumFractionDigits: 1, maximumFractionDigits: 1 })

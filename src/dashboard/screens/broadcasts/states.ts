@@ -1,5 +1,6 @@
-/** @module The states of a broadcast in words, and what can be done in each. */
+/** @module The steps of a broadcast before it is sent, then its states in words, and what can be done in each. */
 import type { Broadcast, BroadcastSummary, ContactListRecipient } from '#client/api.ts'
+import { keep, readKnown, type Search } from '../../parts/search.ts'
 import type { State } from '../../parts/tone.ts'
 
 type BroadcastState = BroadcastSummary['state']
@@ -85,3 +86,15 @@ export const describeLeftOut = ({ left_out: leftOut }: ContactListRecipient): re
   (Object.keys(REASONS) as (keyof typeof REASONS)[])
     .filter((reason) => leftOut[reason] > 0)
     .map((reason) => `${leftOut[reason].toLocaleString()} ${REASONS[reason]}`)
+
+export const STEPS = ['list', 'content', 'test', 'send'] as const
+export type Step = (typeof STEPS)[number]
+
+export const STEP_NAMES: Readonly<Record<Step, string>> = {
+  list: 'List',
+  content: 'Content',
+  test: 'Test email',
+  send: 'Send',
+}
+
+export const parseStep = ({ step }: Search): { readonly step?: Step } => keep('step', readKnown(STEPS, step))

@@ -18,15 +18,16 @@ import { findReason } from '../suppressions/reasons.ts'
 import { RemoveSuppression } from '../suppressions/remove.tsx'
 import { EmailActions } from './actions.tsx'
 import {
+  groupOutcomes,
   isBestFreed,
   isBestSentAgain,
+  type OutcomeGroup,
   RESPONSIBLE_LABELS,
   toAdvice,
   toFurtherMail,
   toHeadline,
   toSummary,
 } from './format.ts'
-import { groupOutcomes, type OutcomeGroup } from './groups.ts'
 import { Timeline } from './timeline.tsx'
 
 interface EmailProps {

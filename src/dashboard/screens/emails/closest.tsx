@@ -2,8 +2,8 @@
 import { Text } from '@mantine/core'
 import { read } from '../../api/client.ts'
 import { useData } from '../../api/data.ts'
+import { formatDay } from '../../parts/format.ts'
 import { PersonLink } from '../../parts/links.tsx'
-import { formatDay } from '../../parts/time.tsx'
 
 /** What a search finds, the addresses like it, and since when mail is stored, as the end of a sentence. */
 export function useClosest(q: string) {

@@ -9,8 +9,7 @@ import { formatCount, toEventData } from '../../parts/format.ts'
 import { Facts, QueryView } from '../../parts/page.tsx'
 import { EventBadge } from '../../parts/status.tsx'
 import { Time } from '../../parts/time.tsx'
-import { formatDialogue, formatTimings } from './format.ts'
-import { type EventGroup, groupEvents, toEventText } from './groups.ts'
+import { type EventGroup, formatDialogue, formatTimings, groupEvents, toEventText } from './format.ts'
 
 interface TimelineProps {
   readonly email: Email

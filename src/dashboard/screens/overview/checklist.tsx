@@ -8,7 +8,7 @@ import { API_KEY_HINT, toSendCommand } from '../../parts/commands.ts'
 import { TextLink } from '../../parts/links.tsx'
 import { CommandBlock } from '../../parts/page.tsx'
 import { StatusLabel } from '../../parts/status.tsx'
-import { useExampleDomain } from '../domains/queries.ts'
+import { useExampleDomain } from '../queries.ts'
 import { isMostlyDone, type Step, type StepName } from './steps.ts'
 
 interface StepText {

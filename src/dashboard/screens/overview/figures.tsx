@@ -12,9 +12,16 @@ import { QueryView, Section } from '../../parts/page.tsx'
 import { StatusLabel } from '../../parts/status.tsx'
 import type { Target } from '../../parts/target.ts'
 import type { Tone } from '../../parts/tone.ts'
-import { dropBefore, hasActivity, toPoints, toSeries } from '../analytics/series.ts'
+import {
+  dropBefore,
+  hasActivity,
+  SHOWN_METRICS,
+  type ShownMetric,
+  sumHours,
+  toPoints,
+  toSeries,
+} from '../analytics/series.ts'
 import { formatRate } from '../analytics/totals.tsx'
-import { SHOWN_METRICS, type ShownMetric, sumHours } from './format.ts'
 
 const DAY_MS = 86_400_000
 

@@ -8,7 +8,7 @@ import { EmptyState, Facts } from '../../parts/page.tsx'
 import type { Column } from '../../parts/table.tsx'
 import { Time } from '../../parts/time.tsx'
 import { AUDIT_FILTERS } from '../filters.ts'
-import { useKnownActors } from './audit-actors.ts'
+import { useKnownActors } from '../queries.ts'
 import {
   findResourceScreen,
   listChanges,

@@ -20,7 +20,7 @@ import { Notice } from '../../parts/notice.tsx'
 import { CommandBlock, QueryView, Section, useSay } from '../../parts/page.tsx'
 import { type Column, DataTable } from '../../parts/table.tsx'
 import { Time } from '../../parts/time.tsx'
-import { useKnownActors } from './audit-actors.ts'
+import { useKnownActors } from '../queries.ts'
 import { SettingsPage } from './frame.tsx'
 import { toRoleWord, useRoleField } from './role-field.tsx'
 
