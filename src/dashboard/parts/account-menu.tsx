@@ -6,6 +6,7 @@ import { api, read } from '../api/client.ts'
 import { useData } from '../api/data.ts'
 import { announceAccount, SESSION, useSession } from '../api/session.tsx'
 import { toWords } from './fields.ts'
+import { bindText } from './form.tsx'
 import { IconBook, IconCheck, IconKeyboard, IconLogout, IconUser } from './icons.ts'
 import { AppLink } from './links.tsx'
 import { Popover } from './popover.tsx'
@@ -124,21 +125,17 @@ function Preferences() {
     <div className="popover-section preferences">
       <NativeSelect
         label="Colours"
-        value={colorScheme}
+        {...bindText(colorScheme, (value) => setColorScheme(value === 'light' || value === 'dark' ? value : 'auto'))}
         data={SCHEMES}
-        onChange={({ currentTarget: { value } }) =>
-          setColorScheme(value === 'light' || value === 'dark' ? value : 'auto')
-        }
       />
       <NativeSelect
         label="Time zone"
-        value={choice}
+        {...bindText(choice, setZone)}
         data={[
           { value: '', label: `Browser (${getBrowserZone()})` },
           { value: 'account', label: accountZone ? `Account (${accountZone})` : 'Account' },
           { value: 'UTC', label: 'UTC' },
         ]}
-        onChange={({ currentTarget: { value } }) => setZone(value)}
       />
     </div>
   )

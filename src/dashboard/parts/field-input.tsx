@@ -1,6 +1,7 @@
 /** @module One field of a form, as its kind is shown. */
 import { Checkbox, NativeSelect, PasswordInput, Radio, Stack, Switch, Textarea, TextInput } from '@mantine/core'
 import { CODE_INPUT, type Field, type Input, MONOSPACE, toOption } from './fields.ts'
+import { bindChecked, bindText } from './form.tsx'
 
 interface FieldInputProps extends Input {
   readonly field: Field
@@ -33,17 +34,8 @@ export function FieldInput({ field, isFirst, ...input }: FieldInputProps) {
     ...(field.inputMode && { inputMode: field.inputMode }),
     ...(lang !== undefined && { lang }),
   }
-  const text = {
-    ...typed,
-    value: String(value),
-    onChange: (event: { readonly currentTarget: { readonly value: string } }) => set(event.currentTarget.value),
-  }
-  const checked = {
-    ...shared,
-    checked: value === true,
-    disabled: isReadOnly,
-    onChange: (event: { readonly currentTarget: { readonly checked: boolean } }) => set(event.currentTarget.checked),
-  }
+  const text = { ...typed, ...bindText(String(value), set) }
+  const checked = { ...shared, ...bindChecked(value === true, set), disabled: isReadOnly }
   const [minRows, maxRows] = field.rows ?? [2, 8]
   switch (kind) {
     case 'check':
@@ -52,7 +44,11 @@ export function FieldInput({ field, isFirst, ...input }: FieldInputProps) {
       return <Switch {...checked} />
     case 'number':
       return (
-        <TextInput {...text} inputMode="numeric" onChange={({ currentTarget }) => set(toNumber(currentTarget.value))} />
+        <TextInput
+          {...text}
+          {...bindText(String(value), (next) => set(toNumber(next)))}
+          inputMode="numeric"
+        />
       )
     case 'choice':
       return <NativeSelect {...text} disabled={isReadOnly} data={[...options]} />

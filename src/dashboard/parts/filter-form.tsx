@@ -2,8 +2,9 @@
 import { Button, Checkbox, NativeSelect, Pill, TextInput } from '@mantine/core'
 import { useDisclosure, useMediaQuery } from '@mantine/hooks'
 import { useEffect, useId, useState } from 'react'
+import { CODE_INPUT } from './fields.ts'
 import type { Filter, Filters, FilterValues } from './filters.ts'
-import { bindText, Form } from './form.tsx'
+import { bindChecked, bindText, Form } from './form.tsx'
 import { findFieldError } from './form-error.tsx'
 import { IconFilter, IconSearch, IconX } from './icons.ts'
 import { SEARCH_MARK } from './keyboard.tsx'
@@ -192,20 +193,12 @@ function Field({ name, filter, isFirst, isBeside, value, choices, error, onType,
         {...(isDay && isBeside && { onBlur: onLeave })}
         error={error}
         maxLength={maxLength}
-        autoComplete="off"
-        autoCapitalize="none"
-        spellCheck={false}
+        {...CODE_INPUT}
       />
     )
   const only = options.get('true')
   if (only !== undefined)
-    return (
-      <Checkbox
-        label={only}
-        checked={value === 'true'}
-        onChange={({ currentTarget }) => onChoose(currentTarget.checked ? 'true' : '')}
-      />
-    )
+    return <Checkbox label={only} {...bindChecked(value === 'true', (isChosen) => onChoose(isChosen ? 'true' : ''))} />
   return (
     <NativeSelect
       {...(isFirst && SEARCH_MARK)}

@@ -3,6 +3,8 @@ import { Modal } from '@mantine/core'
 import { useNavigate } from '@tanstack/react-router'
 import { type KeyboardEvent, useId, useState } from 'react'
 import { useSession } from '../api/session.tsx'
+import { CODE_INPUT } from './fields.ts'
+import { bindText } from './form.tsx'
 import { IconSearch } from './icons.ts'
 import { findPlaces } from './places.ts'
 import { type Found, useSearch } from './search-everything.ts'
@@ -71,16 +73,13 @@ function PaletteBody({ onClose }: Pick<PaletteProps, 'onClose'>) {
           aria-autocomplete="list"
           {...(current && { 'aria-activedescendant': `${id}-${items.indexOf(current)}` })}
           placeholder="Search for mail, people and screens"
-          value={text}
-          maxLength={998}
-          onChange={({ currentTarget: { value } }) => {
-            setText(value)
+          {...bindText(text, (typed) => {
+            setText(typed)
             setAt(0)
-          }}
+          })}
+          maxLength={998}
           onKeyDown={move}
-          autoComplete="off"
-          autoCapitalize="none"
-          spellCheck={false}
+          {...CODE_INPUT}
           data-autofocus
         />
         <kbd>Esc</kbd>

@@ -12,8 +12,9 @@ import { InlineLink, NameLink } from '../parts/links.tsx'
 import { ActionLink, ListScreen, useList } from '../parts/list.tsx'
 import { Notice } from '../parts/notice.tsx'
 import { Section } from '../parts/page.tsx'
-import { StatusLabel } from '../parts/status.tsx'
+import { StateLabel } from '../parts/status.tsx'
 import type { Column } from '../parts/table.tsx'
+import type { State } from '../parts/tone.ts'
 import { formatRoute, isDeactivated, MATCH_TYPE_WORDS } from './inbound/format.ts'
 import { InboundNavigation } from './inbound/marks.tsx'
 import { toVisible } from './inbound/visible.ts'
@@ -104,26 +105,13 @@ const toColumns = (names: ReadonlyMap<string, string>): readonly Column<InboundR
   { header: 'Status', width: '9.5rem', phone: 'aside', cell: (row) => <RouteState route={row} /> },
 ]
 
-export function RouteState({ route: found }: { readonly route: InboundRoute }) {
-  if (!found.is_active)
-    return (
-      <StatusLabel tone="neutral" title="It gets no mail.">
-        Inactive
-      </StatusLabel>
-    )
-  if (isDeactivated(found))
-    return (
-      <StatusLabel tone="bad" title={found.last_failure_reason ?? ''}>
-        Posting stopped
-      </StatusLabel>
-    )
-  if (found.failure_count > 0)
-    return (
-      <StatusLabel tone="warning" title={found.last_failure_reason ?? ''}>
-        Failing
-      </StatusLabel>
-    )
-  return <StatusLabel tone="good">Active</StatusLabel>
+export const RouteState = ({ route }: { readonly route: InboundRoute }) => <StateLabel state={toState(route)} />
+
+function toState(route: InboundRoute): State {
+  if (!route.is_active) return { word: 'Inactive', tone: 'neutral', title: 'It gets no mail.' }
+  const title = route.last_failure_reason ?? ''
+  if (isDeactivated(route)) return { word: 'Posting stopped', tone: 'bad', title }
+  return route.failure_count > 0 ? { word: 'Failing', tone: 'warning', title } : { word: 'Active', tone: 'good' }
 }
 
 function AddressTest() {

@@ -10,7 +10,7 @@ import { readAgain } from '../api/data.ts'
 import { useReadAgainAfter } from '../api/live.tsx'
 import { useAllowed } from '../api/session.tsx'
 import { ActionButton } from '../parts/buttons.tsx'
-import { Form } from '../parts/form.tsx'
+import { bindText, Form } from '../parts/form.tsx'
 import { FormError } from '../parts/form-error.tsx'
 import { toTitle } from '../parts/format.ts'
 import { InlineLink, TextLink } from '../parts/links.tsx'
@@ -120,12 +120,11 @@ function ReplyForm({ messages }: { readonly messages: readonly MailboxMessageSum
               To <bdi>{toVisible(newest.reply_to ?? newest.from_header)}</bdi>
             </>
           }
-          value={text}
-          onChange={(event) => {
-            setText(event.currentTarget.value)
+          {...bindText(text, (typed) => {
+            setText(typed)
             // Another text is another reply.
             if (reply.isError) setKey(newIdempotencyKey())
-          }}
+          })}
           autosize
           minRows={4}
           maxRows={20}

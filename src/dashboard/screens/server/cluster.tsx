@@ -6,27 +6,23 @@ import { ConfirmButton } from '../../parts/dialog.tsx'
 import { formatBytes, formatCount, formatDuration, toOptions } from '../../parts/format.ts'
 import { Notice } from '../../parts/notice.tsx'
 import { Facts, Section } from '../../parts/page.tsx'
-import { StatusLabel } from '../../parts/status.tsx'
+import { StateLabel } from '../../parts/status.tsx'
 import { type Column, DataTable } from '../../parts/table.tsx'
 import { Time } from '../../parts/time.tsx'
-import type { Tone } from '../../parts/tone.ts'
+import type { State } from '../../parts/tone.ts'
 
 type Node = OperatorCluster['nodes'][number]
 
-const STATES: Readonly<Record<Node['state'], readonly [tone: Tone, word: string]>> = {
-  leading: ['good', 'Leads'],
-  following: ['good', 'Follows'],
-  copying: ['active', 'Takes a snapshot'],
-  lost: ['bad', 'Lost'],
+const STATES: Readonly<Record<Node['state'], State>> = {
+  leading: { tone: 'good', word: 'Leads' },
+  following: { tone: 'good', word: 'Follows' },
+  copying: { tone: 'active', word: 'Takes a snapshot' },
+  lost: { tone: 'bad', word: 'Lost' },
 }
 
 const COLUMNS: readonly Column<Node>[] = [
   { header: 'Node', cell: ({ name }) => <bdi>{name}</bdi> },
-  {
-    header: 'Status',
-    width: '10rem',
-    cell: ({ state }) => <StatusLabel tone={STATES[state][0]}>{STATES[state][1]}</StatusLabel>,
-  },
+  { header: 'Status', width: '10rem', cell: ({ state }) => <StateLabel state={STATES[state]} /> },
   {
     header: 'Behind',
     width: '11rem',

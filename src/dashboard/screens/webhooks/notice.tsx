@@ -1,12 +1,13 @@
 /** @module What is wrong with a webhook, why, and what to do; activates it. */
 import { Text } from '@mantine/core'
 import type { Webhook } from '#client/api.ts'
-import { api } from '../../api/client.ts'
+import { api, read } from '../../api/client.ts'
+import { useData, usePage } from '../../api/data.ts'
 import { ConfirmButton } from '../../parts/dialog.tsx'
 import { formatCount } from '../../parts/format.ts'
 import { Notice } from '../../parts/notice.tsx'
 import { Time } from '../../parts/time.tsx'
-import { useDeliveries, useReplayCount } from './queries.ts'
+import { toRefreshMs } from './queries.ts'
 import { findLastFailure, toFailureWords, toMissedStart, toWebhookState } from './state.ts'
 
 interface WebhookProps {
@@ -18,6 +19,8 @@ interface ActivateProps extends WebhookProps {
 }
 
 const MAX_SEARCHED = 50
+/** Counting reads many events. */
+const COUNT_STALE_MS = 30_000
 
 export function WebhookNotice({ webhook }: WebhookProps) {
   switch (toWebhookState(webhook)) {
@@ -41,7 +44,8 @@ const Off = ({ webhook }: WebhookProps) => (
 /** How often it failed since when, the last response, and the last success. */
 function Failures({ webhook }: WebhookProps) {
   const { failure_count: count, failing_since: since, last_success_at: success } = webhook
-  const { data } = useDeliveries(webhook.id, MAX_SEARCHED)
+  const searched = read.webhooks.listDeliveries(webhook.id, { per_page: MAX_SEARCHED })
+  const { data } = usePage(searched, { refetchInterval: toRefreshMs })
   const failure = data && findLastFailure(data.data, webhook)
   return (
     <>
@@ -90,7 +94,8 @@ function Deactivated({ webhook }: WebhookProps) {
 /** Events that a webhook missed, because it failed; undefined when that is not known. */
 function useMissed(webhook: Webhook) {
   const from = toMissedStart(webhook)
-  return useReplayCount(webhook.id, from === undefined ? undefined : { from, undelivered: true }).data
+  const missed = read.webhooks.countReplay(webhook.id, { from, undelivered: true })
+  return useData(missed, { enabled: from !== undefined, staleTime: COUNT_STALE_MS }).data
 }
 
 function Activate({ webhook: { id, url, events }, missed }: ActivateProps) {

@@ -1,11 +1,9 @@
 /** @module What is read of webhooks and their deliveries. A delivery has no event, so it is read again from time to time. */
-import type { ReplayWebhookRequest, WebhookDeliverySummary } from '#client/api.ts'
+import type { WebhookDeliverySummary } from '#client/api.ts'
 import { read } from '../../api/client.ts'
-import { useData, usePage } from '../../api/data.ts'
+import { useData } from '../../api/data.ts'
 
 export const REFRESH_MS = 15_000
-/** Counting reads many events. */
-const COUNT_STALE_MS = 30_000
 /** How often a delivery whose attempt is due is read again. */
 const DUE_REFRESH_MS = 1500
 
@@ -19,9 +17,6 @@ interface Shown<Data> {
   readonly state: { readonly data: { readonly data: Data } | undefined }
 }
 
-export const useDeliveries = (id: string, pageSize: number) =>
-  usePage(read.webhooks.listDeliveries(id, { per_page: pageSize }), { refetchInterval: toRefreshMs })
-
 const isDue = ({ next_attempt_at: at }: Pick<WebhookDeliverySummary, 'next_attempt_at'>): boolean =>
   at !== null && new Date(at).getTime() < Date.now() + DUE_REFRESH_MS
 
@@ -32,7 +27,3 @@ export const useDelivery = (id: string, deliveryId: string) =>
       return data && isDue(data.data) ? DUE_REFRESH_MS : REFRESH_MS
     },
   })
-
-/** Counts what a replay would send again; undefined: the range is not complete. */
-export const useReplayCount = (id: string, range: ReplayWebhookRequest | undefined) =>
-  useData(read.webhooks.countReplay(id, range ?? {}), { enabled: range !== undefined, staleTime: COUNT_STALE_MS })
