@@ -43,13 +43,7 @@ export function FieldInput({ field, isFirst, ...input }: FieldInputProps) {
     case 'switch':
       return <Switch {...checked} />
     case 'number':
-      return (
-        <TextInput
-          {...text}
-          {...bindText(String(value), (next) => set(toNumber(next)))}
-          inputMode="numeric"
-        />
-      )
+      return <TextInput {...text} {...bindText(String(value), (next) => set(toNumber(next)))} inputMode="numeric" />
     case 'choice':
       return <NativeSelect {...text} disabled={isReadOnly} data={[...options]} />
     case 'radio':

@@ -1,17 +1,27 @@
-/** @module The list of API keys. */
-import { Code } from '@mantine/core'
-import type { ApiKey } from '#client/api.ts'
-import { read } from '../api/client.ts'
+/** @module The API keys; one of them: when it was used, what it may do, how to change and delete it; and a new one. */
+import { Checkbox, Code, Group, Input, NativeSelect, Radio, SimpleGrid, Stack, Text } from '@mantine/core'
+import { useNavigate, useParams } from '@tanstack/react-router'
+import { useState } from 'react'
+import type { ApiKey, CreateApiKeyResult, UpdateApiKeyRequest } from '#client/api.ts'
+import { api, read } from '../api/client.ts'
 import { useData } from '../api/data.ts'
-import { useAllowed } from '../api/session.tsx'
-import { NameLink } from '../parts/links.tsx'
+import { useAllowed, useSession } from '../api/session.tsx'
+import { toSendCommand } from '../parts/commands.ts'
+import { Copy } from '../parts/copy.tsx'
+import { DeleteButton } from '../parts/dialog.tsx'
+import { FieldForm } from '../parts/field-form.tsx'
+import type { Field, Input as FieldState } from '../parts/fields.ts'
+import { bindText } from '../parts/form.tsx'
+import { ButtonLink, NameLink } from '../parts/links.tsx'
 import { ActionLink } from '../parts/list.tsx'
 import { Notice } from '../parts/notice.tsx'
-import { EmptyState, Page, QueryView } from '../parts/page.tsx'
-import { summariseScopes } from '../parts/scopes.ts'
+import { CommandBlock, EmptyState, Facts, Page, QueryView, Section, useEscape } from '../parts/page.tsx'
+import { ADMIN_SCOPE, findPreset, SCOPE_GROUPS, SCOPE_PRESETS, SCOPE_TEXTS, summariseScopes } from '../parts/scopes.ts'
+import { StatusLabel } from '../parts/status.tsx'
 import { type Column, DataTable } from '../parts/table.tsx'
 import { Time } from '../parts/time.tsx'
-import { KeyStatus } from './key.tsx'
+import type { FormState } from '../parts/use-form.tsx'
+import { useAllDomains, useExampleDomain } from './queries.ts'
 
 const COLUMNS: readonly Column<ApiKey>[] = [
   {
@@ -59,6 +69,246 @@ export default function ApiKeysScreen() {
           }
         </QueryView>
       )}
+    </Page>
+  )
+}
+
+interface KeyProps {
+  readonly apiKey: ApiKey
+}
+
+const KeyStatus = ({ apiKey: { is_active: isActive } }: KeyProps) => (
+  <StatusLabel tone={isActive ? 'good' : 'bad'}>{isActive ? 'Active' : 'Expired'}</StatusLabel>
+)
+
+export function ApiKeyScreen() {
+  const { id } = useParams({ from: '/keys/$id' })
+  const reason = useAllowed('admin')
+  const query = useData(read.apiKeys.list(), { enabled: reason === undefined })
+  const navigate = useNavigate()
+  useEscape(() => void navigate({ to: '/keys' }))
+  const key = query.data?.find((one) => one.id === id)
+  return (
+    <Page
+      title={key?.name ?? 'API key'}
+      back={{ label: 'API keys', target: { to: '/keys' } }}
+      status={key && <KeyStatus apiKey={key} />}
+    >
+      {reason !== undefined ? (
+        <Notice>{reason}</Notice>
+      ) : (
+        <QueryView query={query}>
+          {() =>
+            key ? (
+              <KeyDetails key={key.id} apiKey={key} />
+            ) : (
+              <EmptyState title="Not found" text="It may have been deleted, or belong to another account." />
+            )
+          }
+        </QueryView>
+      )}
+    </Page>
+  )
+}
+
+const KeyDetails = ({ apiKey: key }: KeyProps) => (
+  <Stack gap="lg">
+    <Facts
+      facts={[
+        ['Begins with', <Code key="prefix">{key.key_prefix}…</Code>],
+        ['Last use', key.last_used_at === null ? 'Never' : <Time key="used" iso={key.last_used_at} isRelative />],
+        ['Created', <Time key="created" iso={key.created_at} />],
+      ]}
+    />
+    <Section
+      title="Settings"
+      description="They count from the next request. To replace a key, create another one, and delete this one once it is no longer used."
+    >
+      <FieldForm
+        maw={640}
+        aria-label="Settings"
+        fields={KEY_FIELDS}
+        layout={KeyLayout}
+        stored={key}
+        refreshes={['apiKeys']}
+        run={(body: UpdateApiKeyRequest) => api.apiKeys.update(key.id, body)}
+      />
+    </Section>
+    <Section
+      title="Delete"
+      description="Requests with this key fail immediately."
+      action={<DeleteKey apiKey={key} />}
+    />
+  </Stack>
+)
+
+const DeleteKey = ({ apiKey: key }: KeyProps) => (
+  <DeleteButton
+    label="Delete this key"
+    needs="admin"
+    noun="key"
+    remove={() => api.apiKeys.delete(key.id)}
+    refreshes={['apiKeys']}
+    leadsTo={{ to: '/keys' }}
+  >
+    <Text>
+      Requests with <bdi>{key.name}</bdi> (<Code>{key.key_prefix}…</Code>) fail with 401 immediately. This cannot be
+      undone.
+    </Text>
+    <Text fw={600}>
+      {key.last_used_at === null ? (
+        'It has never been used.'
+      ) : (
+        <>
+          Last use: <Time iso={key.last_used_at} isRelative />.
+        </>
+      )}
+    </Text>
+  </DeleteButton>
+)
+
+type KeyField = Field<'name' | 'scopes' | 'expires_at' | 'domains' | 'networks'>
+
+const GRANTS: readonly KeyField[] = [
+  { name: 'name', label: 'Name', hint: 'What uses the key.', placeholder: 'Web shop', isRequired: true },
+  { name: 'scopes', label: 'Access', render: (input) => <Access {...input} /> },
+  { name: 'domains', label: 'Domain', render: (input) => <DomainChoice {...input} /> },
+]
+
+const LIMITS: readonly KeyField[] = [
+  { name: 'expires_at', label: 'Expires', kind: 'time', hint: 'Empty: never.' },
+  {
+    name: 'networks',
+    label: 'Allowed networks',
+    kind: 'words',
+    hint: 'Addresses or networks. Empty: any.',
+    placeholder: '192.0.2.0/24',
+  },
+]
+
+const KEY_FIELDS = [...GRANTS, ...LIMITS]
+
+const KeyLayout = ({ show }: FormState) => (
+  <>
+    {show(GRANTS)}
+    <SimpleGrid w="100%" cols={{ base: 1, sm: 2 }} spacing="md">
+      {show(LIMITS)}
+    </SimpleGrid>
+  </>
+)
+
+const CUSTOM = 'Custom'
+
+function Access({ value, error, set }: FieldState) {
+  const scopes = value as readonly string[]
+  const [isCustom, setIsCustom] = useState(() => findPreset(scopes) === undefined)
+  const choose = (label: string) => {
+    const preset = SCOPE_PRESETS.find((one) => one.label === label)
+    setIsCustom(!preset)
+    if (preset) set(preset.scopes)
+  }
+  return (
+    <Stack gap="md" w="100%">
+      <Radio.Group label="Access" value={isCustom ? CUSTOM : (findPreset(scopes)?.label ?? CUSTOM)} onChange={choose}>
+        <Stack gap="xs" mt="xs">
+          {SCOPE_PRESETS.map(({ label, text }) => (
+            <Radio key={label} value={label} label={label} description={text} />
+          ))}
+          <Radio value={CUSTOM} label={CUSTOM} description="Only the scopes that you choose." />
+        </Stack>
+      </Radio.Group>
+      {isCustom && (
+        <Checkbox.Group value={[...scopes]} onChange={set} aria-label="Scopes">
+          <div className="card">
+            <SimpleGrid cols={{ base: 1, sm: 2 }} spacing="md">
+              {SCOPE_GROUPS.map(({ label, scopes: group }) => (
+                <Stack key={label} gap="xs" role="group" aria-label={label}>
+                  <strong>{label}</strong>
+                  {group.map((scope) => (
+                    <Checkbox key={scope} value={scope} label={<Code>{scope}</Code>} description={SCOPE_TEXTS[scope]} />
+                  ))}
+                </Stack>
+              ))}
+            </SimpleGrid>
+          </div>
+        </Checkbox.Group>
+      )}
+      {error !== undefined && <Input.Error>{error}</Input.Error>}
+      {scopes.includes(ADMIN_SCOPE) && (
+        <Notice tone="warning" title="This key can do everything">
+          It can also create keys and delete the account. An application that sends mail needs Sending.
+        </Notice>
+      )}
+    </Stack>
+  )
+}
+
+/** One domain of the account, or all; several, as a key made elsewhere may have, are one choice. */
+function DomainChoice({ value, error, set, isReadOnly }: FieldState) {
+  const known = useAllDomains().data?.map(({ domain }) => domain) ?? []
+  const chosen = Array.isArray(value) ? value.join(', ') : ''
+  return (
+    <NativeSelect
+      w="100%"
+      label="Domain"
+      description="What the key may send from."
+      error={error}
+      disabled={isReadOnly}
+      {...bindText(chosen, (names) => set(names === '' ? null : names.split(', ')))}
+      data={[{ value: '', label: 'All domains' }, ...new Set([...known, chosen].filter(Boolean))]}
+    />
+  )
+}
+
+export function ApiKeyNewScreen() {
+  const [created, setCreated] = useState<CreateApiKeyResult>()
+  if (created) return <CreatedKey apiKey={created} />
+  return (
+    <Page title="Create an API key" back={{ label: 'API keys', target: { to: '/keys' } }}>
+      <FieldForm
+        maw={640}
+        needs="admin"
+        label="Create the key"
+        isFocused
+        fields={KEY_FIELDS}
+        layout={KeyLayout}
+        initial={{ scopes: SCOPE_PRESETS[0]?.scopes }}
+        refreshes={['apiKeys']}
+        run={api.apiKeys.create}
+        onDone={({ data }) => setCreated(data)}
+      />
+    </Page>
+  )
+}
+
+function CreatedKey({ apiKey }: { readonly apiKey: CreateApiKeyResult }) {
+  const { user } = useSession()
+  const domain = useExampleDomain()?.domain
+  const { key, name, scopes } = apiKey
+  const canSend = scopes.includes('emails:send') || scopes.includes(ADMIN_SCOPE)
+  return (
+    <Page title="Your new API key">
+      <Stack align="flex-start" maw={800}>
+        <Notice tone="warning" title="Copy it now" isUrgent>
+          It is shown only now. If you lose it, create another one.
+        </Notice>
+        <Group gap="xs" maw="100%">
+          <Code fz="md" p="xs" data-secret>
+            {key}
+          </Code>
+          <Copy value={key} what="the API key" />
+        </Group>
+        <Text>
+          <bdi>{name}</bdi>: {summariseScopes(scopes)}.
+        </Text>
+        {canSend && (
+          <>
+            <Text>Try it:</Text>
+            <CommandBlock command={toSendCommand(domain, user.email, key)} />
+          </>
+        )}
+        <ButtonLink to="/keys">I have copied it</ButtonLink>
+      </Stack>
     </Page>
   )
 }

@@ -29,16 +29,10 @@ export const useAllRoutes = () => useAll(read.inboundRoutes.list({ per_page: 100
 
 export const useStreams = () => usePage(read.streams.list({ per_page: 100 }), { staleTime: 300_000 })
 
-export interface KnownActors {
-  readonly users: ReadonlyMap<string, string>
-  /** Names of API keys, by id; empty for roles that may not see them. */
-  readonly keys: ReadonlyMap<string, string>
-}
-
 const MAX_NAMES = 100
 
-/** Empty until they are read; roles that may not see API keys get no names of them. */
-export function useKnownActors(): KnownActors {
+/** Names by ids, empty until they are read; roles that may not see API keys get no names of them. */
+export function useKnownActors() {
   const enabled = useAllowed('admin') === undefined
   const members = useData(read.team.listMembers({ per_page: MAX_NAMES })).data
   const keys = useData(read.apiKeys.list(), { enabled }).data

@@ -1,22 +1,24 @@
 /** @module Captured mail as an inbox: the list beside the open message, or one of both on a narrow screen. */
 import { Stack, Text, VisuallyHidden } from '@mantine/core'
 import { useMediaQuery, useWindowEvent } from '@mantine/hooks'
+import { useQuery, useQueryClient } from '@tanstack/react-query'
 import { Outlet, useNavigate, useParams } from '@tanstack/react-router'
 import { createContext, useContext, useRef, useState } from 'react'
-import type { CapturedEmailSummary } from '#client/api.ts'
-import { read } from '../api/client.ts'
-import { usePage } from '../api/data.ts'
+import type { CapturedEmail, CapturedEmailSummary } from '#client/api.ts'
+import { api, read } from '../api/client.ts'
+import { readAgain, usePage } from '../api/data.ts'
+import { useLiveEvents, useRefreshSoon } from '../api/live.tsx'
 import { useAllowed } from '../api/session.tsx'
 import { ActionButton } from '../parts/buttons.tsx'
 import { toSendCommand } from '../parts/commands.ts'
-import { DialogFrame } from '../parts/dialog.tsx'
+import { ConfirmDialog } from '../parts/dialog.tsx'
 import { focusLastOpened, ROW_MARK } from '../parts/keyboard.tsx'
 import { TextLink } from '../parts/links.tsx'
-import { ActionLink, ListBody, ListFilters } from '../parts/list.tsx'
+import { ActionLink, type List, ListBody, ListFilters, useList } from '../parts/list.tsx'
 import { EmptyState, isTyping, Page } from '../parts/page.tsx'
 import { Time } from '../parts/time.tsx'
-import { MessageView } from './sandbox/message.tsx'
-import { useDeleteCaptured, useInbox, useUnreadCount } from './sandbox/queries.ts'
+import { CAPTURED_FILTERS } from './filters.ts'
+import { LISTS, MessageView } from './sandbox/message.tsx'
 
 /** Below it, the list and the message have a screen each. */
 const NARROW = '(max-width: 67.99em)'
@@ -76,6 +78,31 @@ export default function SandboxScreen() {
       {deletion && <DeleteDialog deletion={deletion} onClose={() => setDeletion(undefined)} onDeleted={onDeleted} />}
     </Page>
   )
+}
+
+const REFRESH_INTERVAL_MS = 1000
+
+const useUnreadCount = () => useQuery(read.capturedEmails.list({ unread: 'true', per_page: 1 })).data?.pagination.total
+
+function useInbox(): List<CapturedEmailSummary> {
+  const queries = useQueryClient()
+  const list = useList({
+    read: read.capturedEmails.list,
+    filters: CAPTURED_FILTERS,
+    isSteady: true,
+    path: '/sandbox',
+  })
+  const refreshSoon = useRefreshSoon(() => readAgain(queries, LISTS), REFRESH_INTERVAL_MS)
+  useLiveEvents(({ event_type: type }) => {
+    // Only these may come with a captured email.
+    if (type === 'sent' || type === 'delivered') refreshSoon()
+  })
+  // An email that was read leaves the list of unread ones only when that is shown again.
+  const toShown = (row: CapturedEmailSummary): CapturedEmailSummary => {
+    const opened = queries.getQueryData<{ readonly data: CapturedEmail }>(read.capturedEmails.get(row.id).queryKey)
+    return opened ? { ...row, read: opened.data.read } : row
+  }
+  return { ...list, page: list.page && { ...list.page, data: list.page.data.map(toShown) } }
 }
 
 /** Beside the list while no message is open. */
@@ -143,24 +170,20 @@ function findNeighbour(id: string): HTMLElement | null | undefined {
 
 function DeleteDialog({ deletion, onClose, onDeleted }: DeleteDialogProps) {
   const { id } = deletion
-  const remove = useDeleteCaptured(id)
   const isAll = id === undefined
   const neighbour = useRef<HTMLElement | null>(null)
   return (
-    <DialogFrame
+    <ConfirmDialog
       title={isAll ? 'Delete all captured mail?' : 'Delete this captured email?'}
       confirm={isAll ? 'Delete all' : 'Delete'}
       isDangerous
-      work={remove}
-      onConfirm={() =>
-        remove.mutate(undefined, {
-          onSuccess() {
-            // Before the row is removed.
-            neighbour.current = isAll ? null : (findNeighbour(id) ?? null)
-            onDeleted(deletion)
-          },
-        })
-      }
+      refreshes={[LISTS]}
+      run={(): PromiseLike<unknown> => (isAll ? api.capturedEmails.deleteAll() : api.capturedEmails.delete(id))}
+      onDone={() => {
+        // Before the row is removed.
+        neighbour.current = isAll ? null : (findNeighbour(id) ?? null)
+        onDeleted(deletion)
+      }}
       onClose={onClose}
       findNextFocus={() => neighbour.current}
     >
@@ -175,7 +198,7 @@ function DeleteDialog({ deletion, onClose, onDeleted }: DeleteDialogProps) {
           : 'The captured message is deleted.'}{' '}
         The entries under Emails stay. This cannot be undone.
       </Text>
-    </DialogFrame>
+    </ConfirmDialog>
   )
 }
 

@@ -12,8 +12,7 @@ import type { Tone } from '../parts/tone.ts'
 import { DeliveryAlerts } from './server/alerts.tsx'
 import { Cluster } from './server/cluster.tsx'
 import { type DoctorFinding, describeOther, listBad, listOther, toWords } from './server/format.ts'
-import { ServerPage } from './server/frame.tsx'
-import { useOne } from './server/queries.ts'
+import { ServerPage, useOne } from './server/frame.tsx'
 
 export default function ServerScreen() {
   const query = useOne(read.operator.getHealth())

@@ -8,8 +8,7 @@ import { InlineLink } from '../parts/links.tsx'
 import { Notice } from '../parts/notice.tsx'
 import { Facts, QueryView, Section } from '../parts/page.tsx'
 import { Time } from '../parts/time.tsx'
-import { SettingsPage } from './settings/frame.tsx'
-import { formatUsage, useAccount } from './settings/queries.ts'
+import { formatUsage, SettingsPage, useAccount } from './settings/frame.tsx'
 
 export default function SettingsScreen() {
   const query = useAccount()

@@ -1,10 +1,11 @@
 /** @module One captured message: its content and its links, in tabs. */
 import { Code, Group, Stack, Text, Title } from '@mantine/core'
+import { useMutation, useQueryClient } from '@tanstack/react-query'
 import { getRouteApi } from '@tanstack/react-router'
 import { useEffect, useRef } from 'react'
 import type { CapturedEmail, CheckCapturedEmailLinksResult } from '#client/api.ts'
 import { api, read } from '../../api/client.ts'
-import { isMissing, useChange, useData } from '../../api/data.ts'
+import { isMissing, readAgain, useChange, useData } from '../../api/data.ts'
 import { useAllowed } from '../../api/session.tsx'
 import { ActionButton, SmallAction } from '../../parts/buttons.tsx'
 import { FormError } from '../../parts/form-error.tsx'
@@ -18,9 +19,11 @@ import { Time } from '../../parts/time.tsx'
 import type { State } from '../../parts/tone.ts'
 import { CAPTURED_TABS } from '../filters.ts'
 import { Attachments } from '../inbound/marks.tsx'
-import { useMarkRead } from './queries.ts'
 
 const route = getRouteApi('/sandbox/$id')
+
+/** All lists, and the number of unread emails. */
+export const LISTS = ['capturedEmails', 'list'] as const
 
 export function MessageView({ id, onDelete }: { readonly id: string; onDelete(subject: string): void }) {
   const navigate = route.useNavigate()
@@ -117,6 +120,22 @@ function Message({ email, onDelete }: { readonly email: CapturedEmail; onDelete(
       />
     </>
   )
+}
+
+function useMarkRead(id: string) {
+  const queries = useQueryClient()
+  return useMutation({
+    mutationFn: async (isRead: boolean) => await api.capturedEmails.update(id, { read: isRead }),
+    onSuccess: ({ data: { read: isRead } }) => {
+      // The response is a summary, without the parts of the message.
+      queries.setQueryData<{ readonly data: CapturedEmail }>(
+        read.capturedEmails.get(id).queryKey,
+        (before) => before && { data: { ...before.data, read: isRead } },
+      )
+      // A list that was being read when the email was marked may still have it as it was.
+      readAgain(queries, LISTS)
+    },
+  })
 }
 
 function Source({ id }: { readonly id: string }) {

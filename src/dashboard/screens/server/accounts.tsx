@@ -16,8 +16,7 @@ import type { Column } from '../../parts/table.tsx'
 import { Time } from '../../parts/time.tsx'
 import { ACCOUNT_FILTERS } from '../filters.ts'
 import { toSourceName } from './format.ts'
-import { ServerList, ServerPage } from './frame.tsx'
-import { useOne } from './queries.ts'
+import { ServerList, ServerPage, useOne } from './frame.tsx'
 
 const AccountBadge = ({
   account: { paused_at: pausedAt, disabled_at: disabledAt },

@@ -6,7 +6,7 @@ import { usePage } from '../../api/data.ts'
 import { formatCount } from '../../parts/format.ts'
 import { Notice } from '../../parts/notice.tsx'
 import { Time } from '../../parts/time.tsx'
-import { REFRESHED } from './queries.ts'
+import { REFRESHED } from './frame.tsx'
 
 const MAX_SHOWN = 5
 

@@ -7,10 +7,8 @@ import { Section } from '../../parts/page.tsx'
 import { StatusLabel } from '../../parts/status.tsx'
 import { type Column, DataTable } from '../../parts/table.tsx'
 import { Time } from '../../parts/time.tsx'
-import { AccountLink } from './account-link.tsx'
 import { formatPercent, toGroupName, toKindName } from './format.ts'
-import { ServerPage } from './frame.tsx'
-import { useOne } from './queries.ts'
+import { AccountLink, ServerPage, useOne } from './frame.tsx'
 
 type Use = NonNullable<OperatorDisk['use']>
 type Kind = Use['kinds'][number]

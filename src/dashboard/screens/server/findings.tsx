@@ -6,9 +6,8 @@ import { StatusLabel } from '../../parts/status.tsx'
 import type { Column } from '../../parts/table.tsx'
 import { Time } from '../../parts/time.tsx'
 import { ACCOUNT_FILTER } from '../filters.ts'
-import { AccountLink } from './account-link.tsx'
 import { toDetailText, toSourceName } from './format.ts'
-import { ServerList } from './frame.tsx'
+import { AccountLink, ServerList } from './frame.tsx'
 
 const COLUMNS: readonly Column<OperatorFinding>[] = [
   { header: 'Account', width: '16%', cell: ({ account_id: id, account }) => <AccountLink id={id} name={account} /> },

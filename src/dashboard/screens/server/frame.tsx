@@ -1,21 +1,24 @@
-/** @module The frame of the operator's screens: their navigation, who may see them, and when they were read. */
+/**
+ * @module The frame of the operator's screens: their navigation, who may see them, and when they were read; and what
+ * several of them show and read.
+ */
 import { type UseQueryResult, useQueryClient } from '@tanstack/react-query'
 import { type ComponentProps, type ReactNode, useEffect, useRef } from 'react'
 import { TassisError } from '#client/client.ts'
-import { api } from '../../api/client.ts'
-import { readAgain } from '../../api/data.ts'
+import { api, type Read } from '../../api/client.ts'
+import { readAgain, useData } from '../../api/data.ts'
 import { SESSION, useSession } from '../../api/session.tsx'
 import { Authenticator } from '../../parts/authenticator.tsx'
 import { ActionButton } from '../../parts/buttons.tsx'
 import type { Filters } from '../../parts/filters.ts'
 import { quote } from '../../parts/format.ts'
+import { NameLink, TextLink } from '../../parts/links.tsx'
 import { type ListOptions, ListScreen, type ListScreenProps, useList } from '../../parts/list.tsx'
 import { AreaNavigation, EmptyState, ErrorState, Page, QueryView } from '../../parts/page.tsx'
 import { usePasswordAgain } from '../../parts/password-again.tsx'
 import type { Column } from '../../parts/table.tsx'
 import type { Target } from '../../parts/target.ts'
 import { Time } from '../../parts/time.tsx'
-import { REFRESHED } from './queries.ts'
 
 const LINKS = [
   { label: 'Health', to: '/server' },
@@ -30,6 +33,18 @@ const LINKS = [
   { label: 'Postmaster mail', to: '/server/mail' },
   { label: 'Settings', to: '/server/settings' },
 ] as const
+
+const REFRESH_MS = 15_000
+
+/** A refusal stays until something is done about it. */
+export const refetchInterval = ({ state }: { readonly state: { readonly error: Error | null } }): number | false =>
+  state.error instanceof TassisError && state.error.status === 403 ? false : REFRESH_MS
+
+/** Options of a list that is read again while it is visible. */
+export const REFRESHED = { isSteady: true, refetchInterval } as const
+
+/** One thing, of which nothing of another is shown while it is loaded. */
+export const useOne = <T,>(one: Read<PromiseLike<{ readonly data: T }>>) => useData(one, { refetchInterval })
 
 interface ServerFrameProps extends Omit<ComponentProps<typeof Page>, 'back' | 'children'> {
   readonly query: UseQueryResult<unknown>
@@ -164,3 +179,21 @@ function NeedsCode() {
     </EmptyState>
   )
 }
+
+interface AccountLinkProps {
+  readonly id: string | null
+  readonly name: string | null
+  /** Whether its row is the link of something else. */
+  readonly isPlain?: boolean
+}
+
+export const AccountLink = ({ id, name, isPlain = false }: AccountLinkProps) =>
+  id === null ? (
+    <span>{name ?? 'A deleted account'}</span>
+  ) : isPlain ? (
+    <TextLink to="/server/accounts/$id" params={{ id }}>
+      <bdi>{name || '(no name)'}</bdi>
+    </TextLink>
+  ) : (
+    <NameLink to="/server/accounts/$id" params={{ id }} name={name || '(no name)'} />
+  )

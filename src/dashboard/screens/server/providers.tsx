@@ -17,8 +17,7 @@ import { StatusLabel } from '../../parts/status.tsx'
 import type { Column } from '../../parts/table.tsx'
 import { Time } from '../../parts/time.tsx'
 import { DeliveryAlerts } from './alerts.tsx'
-import { ServerFrame } from './frame.tsx'
-import { REFRESHED, useOne } from './queries.ts'
+import { REFRESHED, ServerFrame, useOne } from './frame.tsx'
 import { QueueActions } from './queue-actions.tsx'
 
 const route = getRouteApi('/server/providers')

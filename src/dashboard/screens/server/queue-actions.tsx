@@ -1,11 +1,47 @@
 /** @module Holds, releases, retries, bounces and drops mail in the queue; each dialog says first how much matches. */
 import { Group, Text } from '@mantine/core'
-import { read } from '../../api/client.ts'
+import type { OperatorQueueSelection, RetryOperatorQueueResult } from '#client/operator-api.ts'
+import { api, read } from '../../api/client.ts'
 import { useData } from '../../api/data.ts'
 import { ConfirmDialog, DialogButton } from '../../parts/dialog.tsx'
 import { formatCount } from '../../parts/format.ts'
-import { type QueueAction, type QueueSelector, runQueueAction } from './queries.ts'
-import { ACTIONS, describeResult, describeSelector } from './queue-format.ts'
+import {
+  ACTIONS,
+  describeResult,
+  describeSelector,
+  type QueueAction,
+  type QueueResult,
+  type QueueSelector,
+} from './queue-format.ts'
+
+/** Changes all that matches: each request changes a limited number. */
+async function changeAll(
+  change: (cursor: string | undefined) => Promise<{ readonly data: RetryOperatorQueueResult }>,
+): Promise<QueueResult> {
+  const sum = { changed: 0, in_delivery: 0, held: 0 }
+  const suspended = new Set<string>()
+  for (let cursor: string | null | undefined; cursor !== null; ) {
+    const { data } = await change(cursor)
+    sum.changed += data.changed
+    sum.in_delivery += data.in_delivery
+    sum.held += data.held
+    for (const name of data.suspended) suspended.add(name)
+    cursor = data.next_cursor
+  }
+  return { ...sum, suspended: [...suspended] }
+}
+
+const NONE: QueueResult = { changed: 0, in_delivery: 0, held: 0, suspended: [] }
+const toHeld = ({ waiting, in_delivery }: OperatorQueueSelection) => ({ ...NONE, changed: waiting, in_delivery })
+
+/** Each resolves with how much mail was changed, or is held; that of a release with how many rules ended. */
+const RUN: Readonly<Record<QueueAction, (selector: QueueSelector, reason: string) => Promise<QueueResult>>> = {
+  hold: async (selector, reason) => toHeld((await api.operator.holdQueue({ ...selector, reason })).data),
+  release: async (selector) => ({ ...NONE, changed: (await api.operator.releaseQueue(selector)).data.length }),
+  retry: (selector) => changeAll((cursor) => api.operator.retryQueue({ ...selector, cursor })),
+  bounce: (selector, reason) => changeAll((cursor) => api.operator.bounceQueue({ ...selector, reason, cursor })),
+  drop: (selector) => changeAll((cursor) => api.operator.dropQueue({ ...selector, cursor })),
+}
 
 const ALL_ACTIONS: readonly QueueAction[] = ['hold', 'release', 'retry', 'bounce', 'drop']
 
@@ -50,7 +86,7 @@ export function QueueDialog({ action, selector, onClose }: QueueDialogProps) {
       isIncomplete={selection.data === undefined}
       {...(isDangerous && { typed: selector.domain ?? action })}
       refreshes={['operator']}
-      run={({ reason = '' }: { readonly reason?: string }) => runQueueAction(action, selector, reason)}
+      run={({ reason = '' }: { readonly reason?: string }) => RUN[action](selector, reason)}
       done={(result) => describeResult(action, result)}
       onClose={onClose}
     >

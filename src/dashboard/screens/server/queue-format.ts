@@ -1,7 +1,13 @@
 /** @module Words about what an operator does with mail in the queue. */
-import type { OperatorQueueRule } from '#client/operator-api.ts'
+import type { OperatorQueueRule, ReleaseOperatorQueueRequest, RetryOperatorQueueResult } from '#client/operator-api.ts'
 import { formatCount } from '../../parts/format.ts'
-import type { QueueAction, QueueResult, QueueSelector } from './queries.ts'
+
+/** What an operator names in the queue: mail that matches every field. */
+export type QueueSelector = Omit<ReleaseOperatorQueueRequest, 'kind'>
+
+export type QueueAction = 'hold' | 'release' | 'retry' | 'bounce' | 'drop'
+
+export type QueueResult = Omit<RetryOperatorQueueResult, 'next_cursor'>
 
 interface ActionWords {
   readonly button: string

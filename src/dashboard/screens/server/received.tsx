@@ -13,8 +13,7 @@ import { QueryView, Section } from '../../parts/page.tsx'
 import { StatusLabel } from '../../parts/status.tsx'
 import { type Column, DataTable } from '../../parts/table.tsx'
 import { Time } from '../../parts/time.tsx'
-import { RECEIVED, ServerFrame } from './frame.tsx'
-import { REFRESHED, refetchInterval } from './queries.ts'
+import { RECEIVED, REFRESHED, refetchInterval, ServerFrame } from './frame.tsx'
 
 const route = getRouteApi('/server/received')
 

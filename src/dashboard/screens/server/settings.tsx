@@ -8,8 +8,7 @@ import { readFilters } from '../../parts/filters.ts'
 import { EmptyState, Section } from '../../parts/page.tsx'
 import { type Column, DataTable } from '../../parts/table.tsx'
 import { SETTING_FILTERS } from '../filters.ts'
-import { ServerPage } from './frame.tsx'
-import { useOne } from './queries.ts'
+import { ServerPage, useOne } from './frame.tsx'
 
 const route = getRouteApi('/server/settings')
 

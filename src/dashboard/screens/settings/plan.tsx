@@ -13,8 +13,7 @@ import { StateLabel } from '../../parts/status.tsx'
 import { type Column, DataTable } from '../../parts/table.tsx'
 import { Time } from '../../parts/time.tsx'
 import type { State } from '../../parts/tone.ts'
-import { SettingsPage } from './frame.tsx'
-import { formatLimit, formatUsage, isLimited, openProviderPage, useAccount } from './queries.ts'
+import { formatLimit, formatUsage, isLimited, openProviderPage, SettingsPage, useAccount } from './frame.tsx'
 
 export default function PlanScreen() {
   const account = useAccount()

@@ -18,8 +18,7 @@ import { showSecret } from '../../parts/secret-dialog.tsx'
 import { StatusLabel } from '../../parts/status.tsx'
 import type { Column } from '../../parts/table.tsx'
 import { Time } from '../../parts/time.tsx'
-import { SettingsPage } from './frame.tsx'
-import { formatLimit, formatUsage, isLimited, useAccount } from './queries.ts'
+import { formatLimit, formatUsage, isLimited, SettingsPage, useAccount } from './frame.tsx'
 
 const SubAccountStatus = ({ isActive }: { readonly isActive: boolean }) =>
   isActive ? <StatusLabel tone="good">Active</StatusLabel> : <StatusLabel tone="warning">Disabled</StatusLabel>
