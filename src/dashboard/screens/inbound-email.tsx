@@ -1,4 +1,4 @@
-/** @module One received message: who sent it and whether that is proven, its content, its route and deliveries; replies to it. */
+/** @module One received message: who sent it, whether that is proven, its content, route and deliveries; a reply. */
 import { Anchor, Code, Stack, Text } from '@mantine/core'
 import { useQuery } from '@tanstack/react-query'
 import { getRouteApi } from '@tanstack/react-router'
@@ -289,11 +289,8 @@ async function readStart(
 const MAX_SUBJECT_LENGTH = 900
 const MAX_QUOTED_LENGTH = 10_000
 
-interface ReplyProps {
-  readonly email: InboundEmail
-}
-
-const ReplyButton = ({ email }: ReplyProps) => (
+/** Answers by email, as a reply in its conversation. */
+const ReplyButton = ({ email }: EmailProps) => (
   <DialogButton
     label="Reply"
     needs="developer"
@@ -314,7 +311,7 @@ const findObstacle = ({ from_address: from, rcpt_to: to }: InboundEmail): string
   return to.length === 0 ? 'It names no recipient to answer from.' : undefined
 }
 
-function ReplyDialog({ email, onClose }: ReplyProps & { onClose(): void }) {
+function ReplyDialog({ email, onClose }: EmailProps & { onClose(): void }) {
   // One key for all tries: without a response it is unknown whether the reply was accepted.
   const [idempotencyKey] = useState(newIdempotencyKey)
   return (

@@ -1,4 +1,4 @@
-/** @module What several screens read in the same way: all domains, lists, routes and streams, names of users and keys. */
+/** @module What several screens read in the same way: domains, lists, routes, streams, names of users and keys. */
 import { useQueryClient } from '@tanstack/react-query'
 import { useMemo } from 'react'
 import type { Domain } from '#client/api.ts'

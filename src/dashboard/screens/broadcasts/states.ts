@@ -3,6 +3,18 @@ import type { Broadcast, BroadcastSummary, ContactListRecipient } from '#client/
 import { keep, readKnown, type Search } from '../../parts/search.ts'
 import type { State } from '../../parts/tone.ts'
 
+export const STEPS = ['list', 'content', 'test', 'send'] as const
+export type Step = (typeof STEPS)[number]
+
+export const STEP_NAMES: Readonly<Record<Step, string>> = {
+  list: 'List',
+  content: 'Content',
+  test: 'Test email',
+  send: 'Send',
+}
+
+export const parseStep = ({ step }: Search): { readonly step?: Step } => keep('step', readKnown(STEPS, step))
+
 type BroadcastState = BroadcastSummary['state']
 type Verb = 'pause' | 'resume' | 'cancel'
 
@@ -86,15 +98,3 @@ export const describeLeftOut = ({ left_out: leftOut }: ContactListRecipient): re
   (Object.keys(REASONS) as (keyof typeof REASONS)[])
     .filter((reason) => leftOut[reason] > 0)
     .map((reason) => `${leftOut[reason].toLocaleString()} ${REASONS[reason]}`)
-
-export const STEPS = ['list', 'content', 'test', 'send'] as const
-export type Step = (typeof STEPS)[number]
-
-export const STEP_NAMES: Readonly<Record<Step, string>> = {
-  list: 'List',
-  content: 'Content',
-  test: 'Test email',
-  send: 'Send',
-}
-
-export const parseStep = ({ step }: Search): { readonly step?: Step } => keep('step', readKnown(STEPS, step))

@@ -1,4 +1,7 @@
-/** @module Small pieces that the screens of received mail share. */
+/**
+ * @module Small pieces that the screens of received mail share: states, links, the checks of a message (SPF, DKIM,
+ * DMARC, ARC, reverse DNS), its attachments to download. Names and types of those are the sender's.
+ */
 import { Anchor, Text } from '@mantine/core'
 import type { InboundEmailSummary } from '#client/api.ts'
 import { formatBytes } from '../../parts/format.ts'

@@ -1,4 +1,4 @@
-/** @module All accounts of the service; and one as the operator sees it: whether it may send, why not, and its rates. */
+/** @module All accounts of the service; and one of them: whether it may send, why not, its rates; pauses it. */
 import { Group, Text } from '@mantine/core'
 import { getRouteApi } from '@tanstack/react-router'
 import type { OperatorAccount, OperatorAccountSummary, PauseOperatorAccountRequest } from '#client/operator-api.ts'

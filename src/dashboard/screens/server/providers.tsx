@@ -1,6 +1,6 @@
 /**
- * @module The receiving providers: limits, rates, suspensions with reason and end; how they treat mail
- * from our addresses; resumes them, and acts on their mail.
+ * @module The receiving providers: limits, rates, suspensions with reason and end, and how they treat mail from our
+ * addresses in 30 days; resumes them, and acts on their mail.
  */
 import { Group, Stack, Text } from '@mantine/core'
 import { getRouteApi } from '@tanstack/react-router'

@@ -222,7 +222,8 @@ const EndButton = ({ text, ...button }: EndButtonProps) => (
   </ConfirmButton>
 )
 
-const REFRESHES = [SESSION, ['auth', 'listPasskeys']] as const
+/** What passkeys change. */
+const PASSKEYS = [SESSION, ['auth', 'listPasskeys']] as const
 
 function Passkeys() {
   const { user, sign_on_name: signOnName } = useSession()
@@ -258,7 +259,7 @@ function Passkeys() {
                       aria-label={`Remove ${name}`}
                       size="compact-sm"
                       title={`Remove ${name}?`}
-                      refreshes={REFRESHES}
+                      refreshes={PASSKEYS}
                       run={() => again(() => api.auth.deletePasskey(id))}
                     >
                       It no longer signs you in. Remove it from your device as well.
@@ -276,7 +277,7 @@ function Passkeys() {
               confirm="Add"
               isDangerous={false}
               fields={[{ name: 'name', label: 'Name', hint: 'Such as the device it is on.', isRequired: true }]}
-              refreshes={REFRESHES}
+              refreshes={PASSKEYS}
               run={add}
             />
           ) : (

@@ -1,4 +1,4 @@
-/** @module What can be done with a saved template besides changing it. */
+/** @module What can be done with a saved template besides changing it, such as trying what its preview shows. */
 import { Code, Text } from '@mantine/core'
 import { type ReactNode, useState } from 'react'
 import type { CheckEmailsResult, Domain, RenderTemplateTextResult, Template } from '#client/api.ts'
