@@ -24,20 +24,10 @@ export interface ConfiguredEndpoint extends protocol.Endpoint {
   readonly setting: string
 }
 
-export type TrafficLimits = Pick<
-  protocol.ListenerSettings,
-  | 'maxMessageBytes'
-  | 'maxRecipients'
-  | 'maxConnections'
-  | 'maxConnectionsPerNetwork'
-  | 'maxMessagesPerMinute'
-  | 'maxBytesPerHour'
->
-
 /** The limits of port 25. */
 export const getInboundLimits = (
   config: Pick<Config, 'maxBodyBytes' | 'inboundConnectionsPerIp' | 'inboundMessagesPerMinute'>,
-): TrafficLimits => ({
+): protocol.TrafficLimits => ({
   maxMessageBytes: config.maxBodyBytes,
   maxRecipients: 100,
   maxConnections: 500,
@@ -51,7 +41,7 @@ export interface ListenerOptions {
   /** Name in the greeting and in the self-signed certificate. */
   readonly hostname: string
   readonly config: CertificateConfig & Pick<Config, 'minFreeDisk'>
-  readonly traffic: TrafficLimits
+  readonly traffic: protocol.TrafficLimits
   /** For large arriving messages: used by the listener only, on the disk of the content store. */
   readonly spoolFolder: string
   /** Called at RCPT, so that a client does not transfer a message for which there is no disk space. */

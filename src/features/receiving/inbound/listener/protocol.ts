@@ -7,68 +7,49 @@ import type { CompleteMessage, Rejection } from '#features/receiving/received/me
 import { GiB, KiB, MiB, minutes, seconds } from '#platform/units.ts'
 
 /** Limits that are not settings; only tests change them. */
-export interface ListenerLimits {
+export const LISTENER_LIMITS = {
   /** A client that sends before the greeting is refused; most that ignore the protocol do so within this time. */
-  readonly greetingDelayMs: number
+  greetingDelayMs: 100,
   /**
    * Timeout for the client's next step towards a message (an accepted MAIL, RCPT or DATA, not NOOP or RSET), or for its
    * next octet. RFC 5321 §4.5.3.2.7 recommends 5 minutes, but then silent clients could hold every slot. Postfix uses
    * this value under stress.
    */
-  readonly idleMs: number
-  /** The same for a client that has logged in: RFC 5321 asks for it, and such clients keep connections for later. */
-  readonly loggedInIdleMs: number
-  /** Maximum time of a session without login. */
-  readonly sessionMs: number
-  /** Maximum time from the 354 to the final dot. */
-  readonly messageMs: number
-  /** Minimum average rate of a message after `slowGraceMs`. */
-  readonly minBytesPerSecond: number
-  readonly slowGraceMs: number
-  /** Interval of the time limit checks. */
-  readonly sweepMs: number
-  /** Command line; RFC 5321 §4.5.3.1.4 requires 512, but long sender addresses need more. */
-  readonly commandLineBytes: number
-  /** Octets pipelined behind an unanswered command: 100 recipients with the longest names. */
-  readonly pipelinedBytes: number
-  /** The same after login, where chunks may follow each other without a reply (RFC 3030 §2). */
-  readonly pipelinedChunkBytes: number
-  /** Failed logins of a session. */
-  readonly failedLogins: number
-  /** Commands since the last accepted message. */
-  readonly commands: number
-  /** 5xx replies, other than to RCPT, since the last accepted message. */
-  readonly protocolErrors: number
-  /** Permanently rejected recipients: a client with more is guessing names. */
-  readonly rejectedRecipients: number
-  /** Up to this size a message is passed in memory, above it in a file. */
-  readonly inlineBytes: number
-  /** Memory for the arriving messages of all sessions; when it is full, small messages go to files too. */
-  readonly bufferBytes: number
-  /** Total size of the files of arriving messages. */
-  readonly spoolBytes: number
-}
-
-export const LISTENER_LIMITS: ListenerLimits = {
-  greetingDelayMs: 100,
   idleMs: minutes(1),
+  /** The same for a client that has logged in: RFC 5321 asks for it, and such clients keep connections for later. */
   loggedInIdleMs: minutes(5),
+  /** Maximum time of a session without login. */
   sessionMs: minutes(30),
+  /** Maximum time from the 354 to the final dot. */
   messageMs: minutes(10),
+  /** Minimum average rate of a message after `slowGraceMs`. */
   minBytesPerSecond: KiB,
   slowGraceMs: seconds(30),
+  /** Interval of the time limit checks. */
   sweepMs: seconds(1),
+  /** Command line; RFC 5321 §4.5.3.1.4 requires 512, but long sender addresses need more. */
   commandLineBytes: 2 * KiB,
+  /** Octets pipelined behind an unanswered command: 100 recipients with the longest names. */
   pipelinedBytes: 32 * KiB,
+  /** The same after login, where chunks may follow each other without a reply (RFC 3030 §2). */
   pipelinedChunkBytes: 1 * MiB,
+  /** Failed logins of a session. */
   failedLogins: 3,
+  /** Commands since the last accepted message. */
   commands: 1_000,
+  /** 5xx replies, other than to RCPT, since the last accepted message. */
   protocolErrors: 10,
+  /** Permanently rejected recipients: a client with more is guessing names. */
   rejectedRecipients: 50,
+  /** Up to this size a message is passed in memory, above it in a file. */
   inlineBytes: 256 * KiB,
+  /** Memory for the arriving messages of all sessions; when it is full, small messages go to files too. */
   bufferBytes: 16 * MiB,
+  /** Total size of the files of arriving messages. */
   spoolBytes: 2 * GiB,
 }
+
+export type ListenerLimits = Readonly<typeof LISTENER_LIMITS>
 
 export interface Endpoint {
   readonly host: string
@@ -101,7 +82,16 @@ export interface SubmissionHandlers {
   submit(message: SubmittedMessage): Promise<Rejection>
 }
 
-export interface ListenerSettings {
+export interface TrafficLimits {
+  readonly maxMessageBytes: number
+  readonly maxRecipients: number
+  readonly maxConnections: number
+  readonly maxConnectionsPerNetwork: number
+  readonly maxMessagesPerMinute: number
+  readonly maxBytesPerHour: number
+}
+
+export interface ListenerSettings extends TrafficLimits {
   readonly endpoints: readonly Endpoint[]
   /** Whether clients must log in and may then send to any address (RFC 6409). */
   readonly isSubmission: boolean
@@ -112,12 +102,6 @@ export interface ListenerSettings {
   /** Prefix of file names, so that two Workers of a process never write the same file. */
   readonly filePrefix: string
   readonly certificate: Certificate
-  readonly maxMessageBytes: number
-  readonly maxRecipients: number
-  readonly maxConnections: number
-  readonly maxConnectionsPerNetwork: number
-  readonly maxMessagesPerMinute: number
-  readonly maxBytesPerHour: number
   readonly limits: ListenerLimits
   /** Whether the main thread logs client errors. */
   readonly logsDebug: boolean
