@@ -48,16 +48,15 @@ const hidden = { detail: { hide: true } }
 const RETRY_AFTER_SECONDS = minutes(10) / 1000
 
 /** Confirmation and welcome emails that posts may cause. */
-export interface FormLimits {
+const LIMITS = {
   /** By posts to the forms of one account; posts to one form may cause at most half of them. */
-  readonly accountMailsPerHour: number
+  accountMailsPerHour: 1000,
   /** By posts from one network to the forms of one account. */
-  readonly networkMailsPerHour: number
+  networkMailsPerHour: 60,
   /** By posts from one network to the forms of all accounts. */
-  readonly networkMailsPerDay: number
+  networkMailsPerDay: 500,
 }
-
-const LIMITS: FormLimits = { accountMailsPerHour: 1000, networkMailsPerHour: 60, networkMailsPerDay: 500 }
+export type FormLimits = Readonly<typeof LIMITS>
 
 const TOO_MANY_ATTEMPTS = 'Too many attempts from your network. Please try again in a minute.'
 const FORM_NOT_FOUND = new AppError(404, 'signup_form_not_found', 'This form is not available.')
