@@ -14,7 +14,7 @@ import type { Tx } from '#platform/db/commit.ts'
 import { insertSql, prepareStatements } from '#platform/db/open.ts'
 import { belowId, type RowWindow } from '#platform/db/row-window.ts'
 import { notFound } from '#platform/errors.ts'
-import { formatUuid, newUuid, parseUuid, type UuidBytes } from '#platform/ids.ts'
+import { newUuid, parseUuid, type UuidBytes } from '#platform/ids.ts'
 import { networksOf } from '#platform/net/network.ts'
 import { days, KiB, MiB } from '#platform/units.ts'
 import { readPrefix } from '#protocols/mime/source.ts'
@@ -76,7 +76,6 @@ const sql = prepareStatements((db) => ({
     'SELECT COUNT(*) AS n FROM operator_mail WHERE kind = coalesce(?, kind)',
   ),
   byUuid: db.prepare<Row, [UuidBytes]>(`SELECT ${COLUMNS} FROM operator_mail WHERE uuid = ?`),
-  delete: db.prepare<DeletedRow, [UuidBytes]>('DELETE FROM operator_mail WHERE uuid = ? RETURNING raw_ref AS rawRef'),
   deleteOld: db.prepare<DeletedRow, [number, number]>(
     'DELETE FROM operator_mail WHERE id IN (SELECT id FROM operator_mail WHERE created_at < ? ORDER BY created_at LIMIT ?) RETURNING raw_ref AS rawRef',
   ),
@@ -88,7 +87,7 @@ const sql = prepareStatements((db) => ({
     'DELETE FROM operator_mail WHERE id IN (SELECT id FROM operator_mail WHERE kind = ? AND id <= ? ORDER BY id LIMIT ?) RETURNING raw_ref AS rawRef',
   ),
   after: db.prepare<Row, [number, number]>(`SELECT ${COLUMNS} FROM operator_mail WHERE id > ? ORDER BY id LIMIT ?`),
-  erase: db.prepare<DeletedRow, [number]>('DELETE FROM operator_mail WHERE id = ? RETURNING raw_ref AS rawRef'),
+  delete: db.prepare<DeletedRow, [number]>('DELETE FROM operator_mail WHERE id = ? RETURNING raw_ref AS rawRef'),
 }))
 
 /** A remote client's header can have a mebibyte; a list shows one line. */
@@ -144,35 +143,30 @@ export const listOperatorMail = (
 export function findOperatorMail(db: Database, id: string): OperatorMail {
   const uuid = parseUuid(id)
   const row = uuid && sql(db).byUuid.get(uuid)
-  if (!row) throw createNotFoundError()
+  if (!row) throw notFound('operator_mail_not_found', 'Message not found; `tassis mail list` lists all messages.')
   return toOperatorMail(row)
 }
 
 /** Deletes a message at the operator's request. Throws 404 for an unknown id. */
-export async function deleteOperatorMail(app: App, id: string, actor: AuditActor = CLI_OPERATOR): Promise<void> {
-  const uuid = parseUuid(id)
-  await app.commit.writeFromReserve((tx) => {
-    if (!uuid || dropMessages(app, tx, sql(tx.db).delete.all(uuid)) === 0) throw createNotFoundError()
-    const resourceId = formatUuid(uuid)
-    auditChange(app, tx, actor, 'operator_mail.deleted', resourceId)
+export const deleteOperatorMail = (app: App, id: string, actor: AuditActor = CLI_OPERATOR): Promise<void> =>
+  app.commit.writeFromReserve((tx) => {
+    const mail = takeOperatorMail(tx, id)
+    dropContent(app, tx, { rawMail: [mail.rawRef] })
+    auditChange(app, tx, actor, 'operator_mail.deleted', mail.uuid)
   })
-}
 
-/** Deletes the row of a message that is processed again; the caller now owns its raw content. Throws 404. */
-export function removeOperatorMailForRetry(tx: Tx, id: string): OperatorMail {
+/** Deletes the row of a message; the caller now owns its raw content. Throws 404. */
+export function takeOperatorMail(tx: Tx, id: string): OperatorMail {
   const mail = findOperatorMail(tx.db, id)
-  sql(tx.db).delete.run(mail.uuid)
+  sql(tx.db).delete.run(mail.id)
   return mail
 }
 
 /** Drops the references of deleted rows to raw messages; returns the number of rows. */
-function dropMessages(app: App, tx: Tx, deleted: readonly DeletedRow[]): number {
+function dropMessages(app: Pick<App, 'contentDropped'>, tx: Tx, deleted: readonly DeletedRow[]): number {
   dropContent(app, tx, { rawMail: deleted.map(({ rawRef }) => rawRef) })
   return deleted.length
 }
-
-const createNotFoundError = () =>
-  notFound('operator_mail_not_found', 'Message not found; `tassis mail list` lists all messages.')
 
 /** Limits for each kind. */
 export const MAX_OPERATOR_MAIL = 10_000
@@ -255,7 +249,6 @@ export function readBeginning(
 }
 
 export function eraseOperatorMail(app: Pick<App, 'contentDropped'>, tx: Tx, ids: readonly number[]): number {
-  const removed = ids.flatMap((id) => sql(tx.db).erase.get(id) ?? [])
-  dropContent(app, tx, { rawMail: removed.map(({ rawRef }) => rawRef) })
-  return removed.length
+  const deleted = ids.flatMap((id) => sql(tx.db).delete.get(id) ?? [])
+  return dropMessages(app, tx, deleted)
 }

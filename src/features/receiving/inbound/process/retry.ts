@@ -14,7 +14,7 @@ import {
   listUnparsedMessagesAfter,
   type UnparsedMessage as UnparsedRow,
 } from '#features/receiving/agent-mailboxes/messages.ts'
-import { type OperatorMail, removeOperatorMailForRetry } from '#features/receiving/postmaster/store.ts'
+import { type OperatorMail, takeOperatorMail } from '#features/receiving/postmaster/store.ts'
 import type { Envelope, ReceivedMail } from '#features/receiving/received/message.ts'
 import { judgeReceived } from '#features/receiving/received/spam.ts'
 import type { Tx } from '#platform/db/commit.ts'
@@ -182,7 +182,7 @@ async function parseAndAmend(
 export async function retryOperatorMail(app: App, id: string, actor: AuditActor = CLI_OPERATOR): Promise<void> {
   const decide = createRecipientDecider(app)
   await app.commit.writeFromReserve((tx) => {
-    const { uuid, rcptTo, createdAt: receivedAt, ...mail } = removeOperatorMailForRetry(tx, id)
+    const { uuid, rcptTo, createdAt: receivedAt, ...mail } = takeOperatorMail(tx, id)
     const decisions = rcptTo.map(decide)
     const refused = decisions.findIndex((decision) => 'code' in decision && decision.code < 500)
     if (refused >= 0)
