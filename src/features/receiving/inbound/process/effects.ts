@@ -11,7 +11,7 @@ import { applyBounce, type ReportContext } from '#features/receiving/bounces/app
 import { applyComplaint } from '#features/receiving/complaints/apply.ts'
 import { findFeedbackLoop } from '#features/receiving/complaints/match.ts'
 import { type NewReport, storeDomainReport } from '#features/receiving/domain-reports/store.ts'
-import { type OperatorMailKind, storeOperatorMail } from '#features/receiving/postmaster/store.ts'
+import { type NewOperatorMail, type OperatorMailKind, storeOperatorMail } from '#features/receiving/postmaster/store.ts'
 import type { Destination, ParsedReport, ReceivedMail, StoredMessage } from '#features/receiving/received/message.ts'
 import { findRoute, toRouteKey } from '#features/receiving/route-rules/rows.ts'
 import { unsubscribeByMail } from '#features/sending/unsubscribe/by-mail.ts'
@@ -83,20 +83,10 @@ export function applyEffects(
     if (destination.kind === 'bounce') applyToReturnPath(app, tx, destination, prepared, now)
     else if (destination.kind === 'unsubscribe') applyUnsubscribe(app, tx, destination, prepared)
   }
-  applyToHost(
-    app,
-    tx,
-    destinations.filter(({ kind }) => kind === 'host').map(({ address }) => address),
-    prepared,
-    now,
-  )
-  return applyToDomains(
-    app,
-    tx,
-    destinations.filter((destination) => destination.kind === 'domain'),
-    prepared,
-    now,
-  )
+  const ofHost = destinations.flatMap((to) => (to.kind === 'host' ? [to.address] : []))
+  const ofTenants = destinations.filter((to) => to.kind === 'domain')
+  applyToHost(app, tx, ofHost, prepared, now)
+  return applyToDomains(app, tx, ofTenants, prepared, now)
 }
 
 /** Handles mail to the return path of one recipient: a DSN or a feedback report about that recipient. */
@@ -113,10 +103,11 @@ function applyToReturnPath(
   if (result) {
     if (result.kind === 'unmatched' && 'isEarly' in result && prepared.canWait) throw new NotReadyError(result.why)
     const kind = report?.kind === 'feedback' ? 'complaint' : 'bounce'
-    if (result.kind === 'unmatched') storeForOperator(app, tx, kind, [address], received, result.why)
+    if (result.kind === 'unmatched')
+      storeForOperator(app, tx, received, { kind, rcptTo: [address], reason: result.why })
   } else if (received.problem !== undefined || !isIgnorable(message, envelope.mailFrom)) {
-    const what = received.problem ?? 'It is not a readable report.'
-    storeForOperator(app, tx, 'bounce', [address], received, `The message came to a return path. ${what}`)
+    const reason = `The message came to a return path. ${received.problem ?? 'It is not a readable report.'}`
+    storeForOperator(app, tx, received, { kind: 'bounce', rcptTo: [address], reason })
   }
 }
 
@@ -133,7 +124,7 @@ function applyUnsubscribe(
   const { message, envelope } = received
   // The header suffices; if even the header is unreadable, the operator gets the message.
   if (received.problem !== undefined && message.headers.length === 0) {
-    storeForOperator(app, tx, 'unsubscribe', [address], received, received.problem)
+    storeForOperator(app, tx, received, { kind: 'unsubscribe', rcptTo: [address], reason: received.problem })
     return
   }
   const { subject, headers } = message
@@ -167,25 +158,16 @@ function applyToHost(app: App, tx: Tx, addresses: readonly string[], prepared: P
   const findKind = (address: string): OperatorMailKind =>
     report ? REPORT_KINDS[report.kind] : (HOST_MAILBOX_KINDS[toRouteKey(splitAddress(address).localPart)] ?? 'other')
   for (const [kind, rcptTo] of Map.groupBy(addresses, findKind))
-    storeForOperator(app, tx, kind, rcptTo, received, reason)
+    storeForOperator(app, tx, received, { kind, rcptTo, reason })
 }
 
 function storeForOperator(
   app: App,
   tx: Tx,
-  kind: OperatorMailKind,
-  rcptTo: readonly string[],
   { envelope, message }: ReceivedMail,
-  reason: string,
+  about: Pick<NewOperatorMail, 'kind' | 'rcptTo' | 'reason'>,
 ): void {
-  storeOperatorMail(app, tx, {
-    kind,
-    envelope,
-    rcptTo,
-    from: message.from,
-    subject: message.subject,
-    reason,
-  })
+  storeOperatorMail(app, tx, { ...about, envelope, from: message.from, subject: message.subject })
 }
 
 /** Delivers to tenants: to mailboxes, and one inbound email for each route of each domain. */
