@@ -5,13 +5,16 @@
  */
 import type { App } from '#features/core/app/app.ts'
 import { attempt } from '#platform/attempt.ts'
+import { storeNewest } from '#platform/bounded-map.ts'
 import { formatCookie, readCookie } from '#platform/http/session.ts'
 import { formatUuid, newUuid } from '#platform/ids.ts'
-import type { Clock, Millis } from '#platform/time/clock.ts'
+import type { Millis } from '#platform/time/clock.ts'
 import { seconds } from '#platform/units.ts'
 import { isHttps } from './sessions.ts'
 
 const MAX_COOKIE_LENGTH = 4000
+/** Of the cookies that were used; the oldest is forgotten when an attack uses more. */
+const MAX_USED = 100_000
 
 type Sealed<Facts> = Facts & { readonly id: string; readonly createdAt: Millis }
 
@@ -21,7 +24,8 @@ export function createFlowCookie<Facts extends object>(
   name: string,
   validMs: number,
 ) {
-  const singleUse = createSingleUse(clock, validMs)
+  /** Ids of those that were used; forgotten at a restart. */
+  const used = new Map<string, true>()
   const options = { name, isSecure: isHttps(config) }
   return {
     /** Set-Cookie of the first request. */
@@ -39,35 +43,13 @@ export function createFlowCookie<Facts extends object>(
       const opened = value && attempt(() => keys.unsealText(Buffer.from(value, 'base64url'), name))
       if (!opened) return undefined
       const facts = JSON.parse(opened) as Sealed<Facts>
-      return isMeant(facts) && singleUse.use(facts.id, facts.createdAt) ? facts : undefined
+      // Also for a clock that was set back.
+      const isCurrent = Math.abs(clock.now() - facts.createdAt) < validMs
+      if (!isCurrent || used.has(facts.id) || !isMeant(facts)) return undefined
+      storeNewest(used, facts.id, true, MAX_USED)
+      return facts
     },
     /** Set-Cookie that removes it. */
     end: formatCookie('', 0, options),
-  }
-}
-
-/** Of the cookies that were used; the oldest is forgotten when an attack uses more. */
-const MAX_USED = 100_000
-
-/** What was used is forgotten at a restart. */
-function createSingleUse(clock: Pick<Clock, 'now'>, validMs: number) {
-  /** Ids of what was used with the time when it was created, oldest first. */
-  const used = new Map<string, Millis>()
-  // Also for a clock that was set back.
-  const isCurrent = (createdAt: Millis): boolean => Math.abs(clock.now() - createdAt) < validMs
-  const forgetOldest = (): void => {
-    for (const [id, createdAt] of used) {
-      if (isCurrent(createdAt) && used.size < MAX_USED) return
-      used.delete(id)
-    }
-  }
-  return {
-    /** False when it is too old, or was used before. */
-    use(id: string, createdAt: Millis): boolean {
-      if (!isCurrent(createdAt) || used.has(id)) return false
-      forgetOldest()
-      used.set(id, createdAt)
-      return true
-    },
   }
 }
