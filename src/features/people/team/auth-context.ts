@@ -11,7 +11,7 @@ import { createAttempts } from './attempts.ts'
 import { toPathAfterLogin, toStartPath } from './links.ts'
 import type { Browser } from './login.ts'
 import type { SignInWays } from './page.ts'
-import { findRelyingParty } from './passkeys/relying-party.ts'
+import { findRelyingParty } from './passkeys/passkeys.ts'
 import { createResetRequester } from './password-reset.ts'
 import { createSessionGate } from './sessions.ts'
 

@@ -29,13 +29,13 @@ import { findUser, listMemberships, type User } from '../users.ts'
 import {
   deletePasskey,
   findPasskey,
+  findRelyingParty,
   insertPasskey,
   listPasskeys,
   MAX_PASSKEYS,
   type Passkey,
   recordPasskeyUse,
 } from './passkeys.ts'
-import { findRelyingParty } from './relying-party.ts'
 
 const VALID_MS = minutes(5)
 const RP_NAME = 'Tassis'

@@ -1,8 +1,10 @@
-/** @module The passkeys of users, as they are stored. */
+/** @module The passkeys of users, as they are stored, and where browsers have them. */
 import type { Database } from 'bun:sqlite'
+import { isIP } from 'node:net'
 import type { Tx } from '#platform/db/commit.ts'
 import { insertSql, prepareStatements } from '#platform/db/open.ts'
 import type { UuidBytes } from '#platform/ids.ts'
+import type { Config } from '#platform/settings/config.ts'
 import type { Millis } from '#platform/time/clock.ts'
 import type { passkeys } from '../tables.ts'
 
@@ -50,3 +52,14 @@ export const deletePasskey = (tx: Tx, userId: number, uuid: UuidBytes): boolean 
   sql(tx.db).delete.run(userId, uuid).changes === 1
 
 export const deletePasskeys = (tx: Tx, userId: number): void => void sql(tx.db).deleteAll.run(userId)
+
+/**
+ * For which host and origin passkeys are; undefined where browsers have none: under an IP address, and without TLS except
+ * on this machine.
+ */
+export function findRelyingParty({ publicUrl }: Pick<Config, 'publicUrl'>) {
+  const { hostname: id, origin, protocol } = new URL(publicUrl)
+  const isOwnMachine = id === 'localhost' || id.endsWith('.localhost')
+  const isUsable = isIP(id.replace(/^\[|\]$/g, '')) === 0 && (protocol === 'https:' || isOwnMachine)
+  return isUsable ? { id, origin } : undefined
+}
