@@ -1,6 +1,6 @@
 /** @module Passkeys in Chromium, with its virtual authenticator: added in the profile, used to sign in and to confirm. */
 import { expect, test } from 'bun:test'
-import { setUserOperator } from '#features/people/team/user-admin.ts'
+import { setUserOperator } from '#features/people/team/operator-routes.ts'
 import { at, createTestApi } from '#test/support/api.ts'
 import { describeInBrowser, heading } from '#test/support/dashboard.ts'
 import { findFreePort } from '#test/support/free-port.ts'

@@ -1,6 +1,6 @@
 /** @module Operators for tests: users with the right and an authenticator app, signed in over HTTP. */
 import { Secret, TOTP } from 'otpauth'
-import { setUserOperator } from '#features/people/team/user-admin.ts'
+import { setUserOperator } from '#features/people/team/operator-routes.ts'
 import { at, type TestApi } from './api.ts'
 import { type BrowserSession, createTestUser, PASSWORD, signIn } from './users.ts'
 

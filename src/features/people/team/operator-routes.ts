@@ -1,23 +1,36 @@
-/** @module /v1/operator/users: the users of the whole service, for commands only. Paths, schemas and one call each. */
+/**
+ * @module /v1/operator/users: the operator's commands on the users of the whole service: create, list, send a link, sign
+ * out, remove from a team.
+ */
 import { Type } from '@sinclair/typebox'
 import { Elysia } from 'elysia'
 import { actForAccount } from '#features/core/accounts/accounts.ts'
-import type { App } from '#features/core/app/app.ts'
+import { announceAccessChange } from '#features/core/app/account-changes.ts'
+import type { Actor, App, TeamRole } from '#features/core/app/app.ts'
 import { authenticated, commandRoute } from '#features/core/app/http.ts'
+import { auditChange, CLI_OPERATOR } from '#features/core/audit-logs/audit.ts'
+import { conflict, notFound } from '#platform/errors.ts'
 import { dataBody, onePageBody } from '#platform/http/envelope.ts'
 import { Count, DataBody, PageBody, Text, TextOrNull } from '#platform/http/schemas.ts'
+import { auditInAccounts } from './login.ts'
 import { NewOperatorUser, OperatorUser, SessionRecord, sessionRecordWire, toOperatorUser } from './model.ts'
-import { listSessions } from './sessions.ts'
+import { deletePasskeys } from './passkeys/passkeys.ts'
+import { createResetLink, OPERATOR_LINK_MS } from './password-reset.ts'
+import { hashPassword, requireStrongPassword } from './passwords.ts'
+import { endOtherSessions, forgetSecondFactors, listSessions } from './sessions.ts'
 import {
-  createUser,
-  createUserResetLink,
-  disableUserTotp,
-  removeUser,
-  requireUser,
-  setUserOperator,
-  signUserOut,
-} from './user-admin.ts'
-import { listUsers } from './users.ts'
+  addMember,
+  allowPasswordUntil,
+  createUserWithPassword,
+  deleteMembership,
+  findMember,
+  findUserByEmail,
+  listUsers,
+  parseUserEmail,
+  setOperator,
+  storeTotp,
+  type User,
+} from './users.ts'
 
 const params = Type.Object({ email: Type.String({ description: 'Address of the user.' }) })
 const memberParams = Type.Object({
@@ -117,3 +130,93 @@ export const operatorUserRoutes = (app: App) =>
         detail: commandRoute('Sign a user out everywhere', undefined, NOT_FOUND),
       },
     )
+
+/** The user with an address. Throws 404. */
+export function requireUser({ db }: Pick<App, 'db'>, email: string): User {
+  const user = findUserByEmail(db, email)
+  if (!user) throw notFound('user_not_found', `There is no user ${email}; \`tassis users list\` shows all.`)
+  return user
+}
+
+/**
+ * Creates a user of the actor's account, or adds an existing one to its team. Throws 409 when the user already belongs
+ * to it. Resolves with the link that sets the password, unless the user has one.
+ */
+export async function createUser(
+  app: App,
+  actor: Actor,
+  input: { readonly email: string; readonly name?: string; readonly role: TeamRole; readonly password?: string },
+): Promise<{ readonly user: User; readonly isKnown: boolean; readonly link: string | undefined }> {
+  const email = parseUserEmail(input.email)
+  const { role, name, password } = input
+  if (password !== undefined) requireStrongPassword(password, email)
+  const passwordHash = password === undefined ? null : await hashPassword(password, 'operator')
+  return app.commit.write((tx) => {
+    const known = findUserByEmail(tx.db, email)
+    if (known && password !== undefined)
+      throw conflict(
+        'user_exists',
+        `There is already a user ${email}; leave the password out to add that user to the team.`,
+      )
+    if (known) addMember(app, tx, actor, known, role)
+    const user = known ?? createUserWithPassword(app, tx, actor, { email, name, role, passwordHash })
+    const link = user.passwordHash === null ? createResetLink(app, tx, user, OPERATOR_LINK_MS) : undefined
+    return { user, isKnown: known !== undefined, link }
+  })
+}
+
+/** Creates a link to set a user's password, for the operator to pass on. */
+export const createUserResetLink = (app: App, email: string): Promise<string> =>
+  app.commit.write((tx) => {
+    const user = requireUser(app, email)
+    auditInAccounts(app, tx, user, 'user.password_reset_requested', undefined, CLI_OPERATOR)
+    // The way in while the identity provider is down.
+    allowPasswordUntil(tx, user.id, app.clock.now() + OPERATOR_LINK_MS)
+    return createResetLink(app, tx, user, OPERATOR_LINK_MS)
+  })
+
+/**
+ * Removes a user from the actor's account, even its last owner; a user who belongs to no account any more is deleted.
+ * Throws 404.
+ */
+export const removeUser = (app: App, actor: Actor, email: string): Promise<void> =>
+  app.commit.writeFromReserve((tx) => {
+    const user = requireUser(app, email)
+    const member = findMember(tx.db, actor.accountId, user.uuid)
+    if (!member) throw notFound('member_not_found', `${email} does not belong to this account.`)
+    deleteMembership(tx, actor.accountId, member)
+    announceAccessChange(app, tx, actor.accountId)
+    auditChange(app, tx, actor, 'member.removed', user.uuid, { role: member.role }, 'user')
+  })
+
+/** Removes the authenticator app and the passkeys, for a user who has lost them and the recovery codes. */
+export const disableUserTotp = (app: App, email: string): Promise<User> =>
+  app.commit.write((tx) => {
+    const user = requireUser(app, email)
+    storeTotp(tx, user.id, {}, app.eventTime())
+    deletePasskeys(tx, user.id)
+    forgetSecondFactors(tx, user.id)
+    auditInAccounts(app, tx, user, 'user.totp_disabled', undefined, CLI_OPERATOR)
+    return requireUser(tx, email)
+  })
+
+/** Ends all sessions of a user; resolves with their number. */
+export const signUserOut = (app: App, email: string): Promise<number> =>
+  app.commit.writeFromReserve((tx) => {
+    const user = requireUser(app, email)
+    const ended = endOtherSessions(app, tx, user.id)
+    if (ended > 0) auditInAccounts(app, tx, user, 'user.signed_out', undefined, CLI_OPERATOR)
+    return ended
+  })
+
+/** Makes a user an operator of the whole service, or ends that, from the user's next request on. Throws 404. */
+export const setUserOperator = (app: App, email: string, isOperator: boolean): Promise<User> =>
+  app.commit.writeFromReserve((tx) => {
+    const user = requireUser(app, email)
+    if ((user.operatorAt !== null) !== isOperator) {
+      const now = app.eventTime()
+      setOperator(tx, user.id, isOperator ? now : null, now)
+      auditChange(app, tx, CLI_OPERATOR, isOperator ? 'user.operator_added' : 'user.operator_removed', user.uuid)
+    }
+    return requireUser(tx, email)
+  })

@@ -1,7 +1,7 @@
 /** @module The two steps of the sign-in page: the code is asked for after a right password only. */
 import { describe, expect, setDefaultTimeout, test } from 'bun:test'
 import { Secret, TOTP } from 'otpauth'
-import { createUserResetLink, disableUserTotp } from '#features/people/team/user-admin.ts'
+import { createUserResetLink, disableUserTotp } from '#features/people/team/operator-routes.ts'
 import { minutes, seconds } from '#platform/units.ts'
 import { at } from '#test/support/api.ts'
 import type { TestAppOptions } from '#test/support/app.ts'

@@ -1,6 +1,6 @@
 import { describe, expect, setDefaultTimeout, test } from 'bun:test'
 import type { BrowserContext } from 'playwright-core'
-import { createUserResetLink } from '#features/people/team/user-admin.ts'
+import { createUserResetLink } from '#features/people/team/operator-routes.ts'
 import { createTestApi, type TestApi } from '#test/support/api.ts'
 import type { TestAppOptions } from '#test/support/app.ts'
 import {

@@ -1,6 +1,6 @@
 import { afterEach, beforeEach, describe, expect, test } from 'bun:test'
 import { announceAccessChange } from '#features/core/app/account-changes.ts'
-import { signUserOut } from '#features/people/team/user-admin.ts'
+import { signUserOut } from '#features/people/team/operator-routes.ts'
 import { addMember } from '#features/people/team/users.ts'
 import { ALL_TYPES } from '#features/webhooks/event-feed/feed.ts'
 import {

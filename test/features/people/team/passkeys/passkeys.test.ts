@@ -1,6 +1,6 @@
 /** @module Passkeys over the API: adding, signing in, confirming, and what is refused. */
 import { expect, test } from 'bun:test'
-import { setUserOperator } from '#features/people/team/user-admin.ts'
+import { setUserOperator } from '#features/people/team/operator-routes.ts'
 import { minutes } from '#platform/units.ts'
 import { at } from '#test/support/api.ts'
 import { type Authenticator, createAuthenticator } from '#test/support/authenticator.ts'

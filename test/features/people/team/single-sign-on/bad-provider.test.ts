@@ -1,7 +1,7 @@
 /** @module Identity providers and browsers that lie: each ends on the sign-in page with a sentence, and without a session. */
 import { describe, expect, test } from 'bun:test'
 import { createHash } from 'node:crypto'
-import { createUserResetLink } from '#features/people/team/user-admin.ts'
+import { createUserResetLink } from '#features/people/team/operator-routes.ts'
 import { hours, seconds } from '#platform/units.ts'
 import { eventually } from '#test/support/app.ts'
 import { createEmailApi, type EmailApi } from '#test/support/email-api.ts'
