@@ -2,7 +2,7 @@
 import { Type } from '@sinclair/typebox'
 import { Elysia } from 'elysia'
 import type { App } from '#features/core/app/app.ts'
-import { authenticated, describeWith, requires, requiresOrSupport } from '#features/core/app/http.ts'
+import { authenticated, describeWith, requiresOrSupport } from '#features/core/app/http.ts'
 import { describeRoute } from '#platform/http/access.ts'
 import { CSV_TYPE, csvBody, csvResponseSpec } from '#platform/http/csv.ts'
 import { streamDownload } from '#platform/http/download.ts'
@@ -80,9 +80,8 @@ export const suppressionRoutes = (app: App) =>
           filename: 'suppressions.csv',
         }),
       {
-        detail: describeRoute(
+        detail: describeWith('suppressions:read')(
           'Export the suppressions as CSV',
-          requires('suppressions:read'),
           'Oldest first. An apostrophe precedes values that a spreadsheet would treat as a formula; an import removes it.',
           csvResponseSpec('Columns email_address, reason, stream and list.'),
         ),

@@ -2,10 +2,9 @@
 import { Type } from '@sinclair/typebox'
 import { Elysia } from 'elysia'
 import type { App } from '#features/core/app/app.ts'
-import { authenticated, requires } from '#features/core/app/http.ts'
+import { authenticated, describeWith } from '#features/core/app/http.ts'
 import { REPLAY_FIELDS, takesIdempotencyKey } from '#features/sending/accept/model.ts'
 import { createSendRateLimiter } from '#features/sending/accept/sendable.ts'
-import { describeRoute } from '#platform/http/access.ts'
 import { dataBody } from '#platform/http/envelope.ts'
 import { locatedAt, responseHeaders } from '#platform/http/route-errors.ts'
 import { DataBody, OptionalNullable, StrictObject, Text, Uuid } from '#platform/http/schemas.ts'
@@ -60,9 +59,8 @@ export const conversationRoutes = (app: App) => {
         params: Type.Object({ id: Type.String(), mid: Type.String() }),
         body: NewReply,
         response: { 201: DataBody(ReplyRecord) },
-        detail: describeRoute(
+        detail: describeWith('mailboxes:write', 'emails:send')(
           'Reply to a message',
-          requires('mailboxes:write', 'emails:send'),
           'Sends an email from the mailbox in the thread of the message. The limits of sending apply; responds when the email is on disk.',
           {
             ...takesIdempotencyKey({ id: 'Id of the mailbox.', mid: 'Id of a received message.' }),
@@ -79,9 +77,8 @@ export const conversationRoutes = (app: App) => {
       {
         params: Type.Object({ id: Text('Id of the mailbox.') }),
         response: DataBody(AutoResponderRecord),
-        detail: describeRoute(
+        detail: describeWith('mailboxes:read')(
           'Get the auto-responder of a mailbox',
-          requires('mailboxes:read'),
           'Initially disabled, without rules; the mailbox then shows null.',
         ),
       },
@@ -94,9 +91,8 @@ export const conversationRoutes = (app: App) => {
         params: Type.Object({ id: Text('Id of the mailbox.') }),
         body: AutoResponderChange,
         response: DataBody(AutoResponderRecord),
-        detail: describeRoute(
+        detail: describeWith('mailboxes:write', 'emails:send')(
           'Change the auto-responder of a mailbox',
-          requires('mailboxes:write', 'emails:send'),
           'Each sender gets at most one reply per day; automatic messages, mailing lists and forged senders get none (RFC 3834). The mailbox shows the same settings as `auto_responder`.',
         ),
       },

@@ -5,11 +5,10 @@
 import { type Static, Type } from '@sinclair/typebox'
 import { Elysia } from 'elysia'
 import type { Actor, App } from '#features/core/app/app.ts'
-import { authenticated, requires } from '#features/core/app/http.ts'
+import { authenticated, describeWith } from '#features/core/app/http.ts'
 import { downloadStored } from '#features/core/app/stored-content.ts'
 import * as parts from '#features/receiving/received/parts.ts'
 import { notFound } from '#platform/errors.ts'
-import { describeRoute } from '#platform/http/access.ts'
 import { fileResponseSpec } from '#platform/http/download.ts'
 import { dataBody, pageBody, timeKey } from '#platform/http/envelope.ts'
 import { DataBody, PageBody, parseRowRange, RowRangeQuery, Text } from '#platform/http/schemas.ts'
@@ -28,6 +27,8 @@ import * as model from './model.ts'
 
 /** OpenAPI tag of /v1/agent-mailboxes. */
 export const tags = ['Agent mailboxes']
+const reads = describeWith('mailboxes:read')
+const writes = describeWith('mailboxes:write')
 
 export const MailboxParams = Type.Object({ id: Text('Id of the mailbox.') })
 
@@ -60,9 +61,8 @@ export const messageRoutes = (app: App) =>
         params: MailboxParams,
         query: model.MessageQuery,
         response: PageBody(model.ListedMessage),
-        detail: describeRoute(
+        detail: reads(
           'List the messages of a mailbox',
-          requires('mailboxes:read'),
           'Received messages, newest first; bodies end after 32 KiB. Does not lease messages or mark them as read.',
         ),
       },
@@ -79,9 +79,8 @@ export const messageRoutes = (app: App) =>
         params: MailboxParams,
         query: model.SearchQuery,
         response: PageBody(model.ListedMessage),
-        detail: describeRoute(
+        detail: reads(
           'Search the messages of a mailbox',
-          requires('mailboxes:read'),
           'Received and sent messages, newest first; bodies end after 32 KiB. Searches the first 65,536 characters of the text, or of the text in the HTML of a message without text.',
         ),
       },
@@ -95,11 +94,7 @@ export const messageRoutes = (app: App) =>
       {
         params: MessageParams,
         response: DataBody(model.MessageRecord),
-        detail: describeRoute(
-          'Get a message',
-          requires('mailboxes:read'),
-          'With its bodies. Does not mark it as read.',
-        ),
+        detail: reads('Get a message', 'With its bodies. Does not mark it as read.'),
       },
     )
     .get(
@@ -110,9 +105,8 @@ export const messageRoutes = (app: App) =>
       },
       {
         params: MessageParams,
-        detail: describeRoute(
+        detail: reads(
           'Get the raw message',
-          requires('mailboxes:read'),
           'As received, below the trace fields of this host; kept for TASSIS_INBOUND_RAW_DAYS. Sent messages have no raw form.',
           fileResponseSpec('The message.', 'message/rfc822'),
         ),
@@ -120,7 +114,7 @@ export const messageRoutes = (app: App) =>
     )
     .delete('/:id/messages/:mid', ({ actor, params }) => deleteMessage(app, actor, params.id, params.mid), {
       params: MessageParams,
-      detail: describeRoute('Delete a message', requires('mailboxes:write')),
+      detail: writes('Delete a message'),
     })
     .put(
       '/:id/messages/:mid/labels',
@@ -132,9 +126,8 @@ export const messageRoutes = (app: App) =>
         params: MessageParams,
         body: model.LabelChange,
         response: DataBody(model.MessageRecord),
-        detail: describeRoute(
+        detail: describeWith('mailboxes:write', 'mailboxes:read')(
           'Label a message',
-          requires('mailboxes:write', 'mailboxes:read'),
           'Replaces all labels; an empty list removes them.',
         ),
       },
@@ -153,9 +146,8 @@ export const messageRoutes = (app: App) =>
         params: MessageParams,
         query: RowRangeQuery,
         response: PageBody(model.LinkedAttachment),
-        detail: describeRoute(
+        detail: reads(
           'List the attachments of a message',
-          requires('mailboxes:read'),
           'In order; numbers start at 0. Each has a link to its content.',
         ),
       },
@@ -168,9 +160,8 @@ export const messageRoutes = (app: App) =>
       },
       {
         params: AttachmentParams,
-        detail: describeRoute(
+        detail: reads(
           'Download an attachment',
-          requires('mailboxes:read'),
           'The original bytes, always as a download. Types that a browser could run, such as HTML, are sent as application/octet-stream.',
           fileResponseSpec('The decoded content.'),
         ),

@@ -6,8 +6,8 @@
 import { Type } from '@sinclair/typebox'
 import { Elysia } from 'elysia'
 import type { App } from '#features/core/app/app.ts'
-import { authenticated, requires } from '#features/core/app/http.ts'
-import { changesByGet, describeRoute } from '#platform/http/access.ts'
+import { authenticated, describeWith } from '#features/core/app/http.ts'
+import { changesByGet } from '#platform/http/access.ts'
 import { dataBody, isoTime, pageBody, pageById, timeKey } from '#platform/http/envelope.ts'
 import { wrongMethod } from '#platform/http/error-response.ts'
 import { requestContext } from '#platform/http/request-context.ts'
@@ -30,6 +30,9 @@ import { MailboxParams, MessageParams, messageRoutes, tags } from './message-rou
 import { findMessageById, listThreadMessages, readMailboxAnalytics, readNewestMessages } from './messages.ts'
 import * as model from './model.ts'
 import { getThread, listThreads } from './threads.ts'
+
+const reads = describeWith('mailboxes:read')
+const writes = describeWith('mailboxes:write')
 
 const ThreadParams = Type.Object({
   id: Text('Id of the mailbox.'),
@@ -56,7 +59,7 @@ const mailboxRoutes = (app: App) =>
       {
         query: RowRangeQuery,
         response: PageBody(model.MailboxRecord),
-        detail: describeRoute('List agent mailboxes', requires('mailboxes:read'), 'Newest first.'),
+        detail: reads('List agent mailboxes', 'Newest first.'),
       },
     )
     .post(
@@ -66,9 +69,8 @@ const mailboxRoutes = (app: App) =>
       {
         body: model.NewMailbox,
         response: { 201: DataBody(model.MailboxRecord) },
-        detail: describeRoute(
+        detail: writes(
           'Create an agent mailbox',
-          requires('mailboxes:write'),
           'An address of a verified domain that receives mail. After the domain is deleted the mailbox receives nothing but stays readable; registering the domain again does not reconnect it.',
           errorResponses({
             409: ['mailbox_exists', 'The address already has a mailbox, or the account has too many.'],
@@ -79,13 +81,12 @@ const mailboxRoutes = (app: App) =>
     .get('/:id', ({ actor, params }) => dataBody(model.toMailboxWire(getMailbox(app.db, actor.accountId, params.id))), {
       params: MailboxParams,
       response: DataBody(model.MailboxRecord),
-      detail: describeRoute('Get an agent mailbox', requires('mailboxes:read')),
+      detail: reads('Get an agent mailbox'),
     })
     .delete('/:id', ({ actor, params }) => deleteMailbox(app, actor, params.id), {
       params: MailboxParams,
-      detail: describeRoute(
+      detail: writes(
         'Delete an agent mailbox',
-        requires('mailboxes:write'),
         'Deletes it with its contents, immediately. From then on its address is treated like any other of the domain.',
       ),
     })
@@ -109,9 +110,8 @@ const overviewRoutes = (app: App) =>
         params: MailboxParams,
         query: RowRangeQuery,
         response: PageBody(model.ListedThread),
-        detail: describeRoute(
+        detail: reads(
           'List the threads of a mailbox',
-          requires('mailboxes:read'),
           'The newest message of each thread, newest first; `thread_id` is the id of the thread. Messages are grouped by In-Reply-To and References.',
         ),
       },
@@ -134,11 +134,7 @@ const overviewRoutes = (app: App) =>
         params: ThreadParams,
         query: RowRangeQuery,
         response: model.ThreadPage,
-        detail: describeRoute(
-          'Get a thread',
-          requires('mailboxes:read'),
-          'Its received and sent messages, oldest first; limit and offset select a range.',
-        ),
+        detail: reads('Get a thread', 'Its received and sent messages, oldest first; limit and offset select a range.'),
       },
     )
     .get(
@@ -158,11 +154,7 @@ const overviewRoutes = (app: App) =>
         params: MailboxParams,
         query: RowRangeQuery,
         response: PageBody(model.ContactRecord),
-        detail: describeRoute(
-          'List the contacts of a mailbox',
-          requires('mailboxes:read'),
-          'The senders of its messages, by newest message.',
-        ),
+        detail: reads('List the contacts of a mailbox', 'The senders of its messages, by newest message.'),
       },
     )
     .get(
@@ -171,7 +163,7 @@ const overviewRoutes = (app: App) =>
       {
         params: MailboxParams,
         response: DataBody(model.AnalyticsRecord),
-        detail: describeRoute('Get the analytics of a mailbox', requires('mailboxes:read')),
+        detail: reads('Get the analytics of a mailbox'),
       },
     )
 
@@ -210,9 +202,8 @@ const consumerRoutes = (app: App, longPolls: LongPolls) =>
         params: MailboxParams,
         query: model.NextQuery,
         response: model.NextMessage,
-        detail: describeRoute(
+        detail: describeWith('mailboxes:write', 'mailboxes:read')(
           'Get the next message',
-          requires('mailboxes:write', 'mailboxes:read'),
           'Leases the oldest available message to you for 5 minutes: no other consumer gets it until you nack it or the lease ends. Waits for a message; 408 when none arrives. Acknowledge it when done, otherwise it is delivered again. A lease changes the message, so both scopes are required.',
           {
             ...errorResponses({ 408: ['no_message', 'No message arrived in this time; ask again.'] }),
@@ -227,9 +218,8 @@ const consumerRoutes = (app: App, longPolls: LongPolls) =>
       {
         params: MessageParams,
         body: model.LeaseEnd,
-        detail: describeRoute(
+        detail: writes(
           'Acknowledge a message',
-          requires('mailboxes:write'),
           'The message counts as read and no consumer gets it again. 409 when the lease has expired. The same ack may be repeated.',
           errorResponses({ 409: LEASE_LOST }),
         ),
@@ -241,9 +231,8 @@ const consumerRoutes = (app: App, longPolls: LongPolls) =>
       {
         params: MessageParams,
         body: model.LeaseEnd,
-        detail: describeRoute(
+        detail: writes(
           'Return a message',
-          requires('mailboxes:write'),
           'The next consumer gets it immediately. 409 when the lease has expired.',
           errorResponses({ 409: LEASE_LOST }),
         ),

@@ -2,10 +2,9 @@
 import { Type } from '@sinclair/typebox'
 import { Elysia } from 'elysia'
 import type { App } from '#features/core/app/app.ts'
-import { authenticated, requires } from '#features/core/app/http.ts'
+import { authenticated, describeWith } from '#features/core/app/http.ts'
 import { createBodyReader, downloadStored, toContentState } from '#features/core/app/stored-content.ts'
 import { createRawDownload, getAttachment } from '#features/receiving/received/parts.ts'
-import { describeRoute } from '#platform/http/access.ts'
 import { fileResponseSpec } from '#platform/http/download.ts'
 import { dataBody, idKey, pageBody } from '#platform/http/envelope.ts'
 import { DataBody, PageBody, PageQuery, parsePage, TextOrNull } from '#platform/http/schemas.ts'
@@ -14,6 +13,7 @@ import { deleteInbound, getInbound, type InboundEmail, listInbound, MAX_FILTERED
 import * as model from './model.ts'
 
 const tags = ['Inbound']
+const reads = describeWith('inbound:read')
 // Null when the percent-encoding in the path is invalid; null matches no email.
 const id = TextOrNull('Id of the inbound email.')
 const params = Type.Object({ id })
@@ -42,9 +42,8 @@ export const inboundRoutes = (app: App) => {
       {
         query: model.InboundQuery,
         response: PageBody(model.InboundRecord),
-        detail: describeRoute(
+        detail: reads(
           'List inbound mail',
-          requires('inbound:read'),
           `Newest first, without bodies and headers. Filtered lists reach and count the newest ${MAX_FILTERED_EMAILS}.`,
         ),
       },
@@ -71,14 +70,13 @@ export const inboundRoutes = (app: App) => {
       {
         params,
         response: DataBody(model.InboundDetail),
-        detail: describeRoute('Get an inbound email', requires('inbound:read')),
+        detail: reads('Get an inbound email'),
       },
     )
     .delete('/:id', ({ actor, params }) => deleteInbound(app, actor, params.id ?? ''), {
       params,
-      detail: describeRoute(
+      detail: describeWith('inbound:write')(
         'Delete an inbound email',
-        requires('inbound:write'),
         'What of it waits for webhooks or for addresses of its route is cancelled. A 409 `forward_in_flight` while a server gets it.',
       ),
     })
@@ -90,9 +88,8 @@ export const inboundRoutes = (app: App) => {
       },
       {
         params,
-        detail: describeRoute(
+        detail: reads(
           'Get the raw message',
-          requires('inbound:read'),
           'As received, below the trace fields of this host; kept for TASSIS_INBOUND_RAW_DAYS.',
           fileResponseSpec('The message.', 'message/rfc822'),
         ),
@@ -109,11 +106,7 @@ export const inboundRoutes = (app: App) => {
         params,
         query: PageQuery,
         response: PageBody(model.InboundAttachment),
-        detail: describeRoute(
-          'List the attachments of an inbound email',
-          requires('inbound:read'),
-          'In order; numbers start at 0.',
-        ),
+        detail: reads('List the attachments of an inbound email', 'In order; numbers start at 0.'),
       },
     )
     .get(
@@ -124,9 +117,8 @@ export const inboundRoutes = (app: App) => {
       },
       {
         params: attachmentParams,
-        detail: describeRoute(
+        detail: reads(
           'Get the content of an attachment',
-          requires('inbound:read'),
           'The original bytes, always as a download. Types that a browser could run, such as HTML, are sent as application/octet-stream.',
           fileResponseSpec('The decoded content.'),
         ),
