@@ -30,9 +30,8 @@ import { ANSWERS_DESCRIPTION, parseAnswers } from './answers.ts'
 import { EXPORT_HEADER, formatExportLines } from './csv.ts'
 import { deleteImport, findImportOfOperation, listOpenImports } from './imports.ts'
 import { ImportPreviewRecord } from './model.ts'
-import { MAX_PREVIEW_BYTES, previewImport } from './preview-import.ts'
 import { removeSpooledFile } from './spool.ts'
-import { startImport } from './start-import.ts'
+import { MAX_PREVIEW_BYTES, previewImport, startImport } from './start-import.ts'
 
 const CANCELLED_REASON =
   'The import was cancelled; the contacts imported before stay, and the file can be imported again.'
