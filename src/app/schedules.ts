@@ -4,8 +4,8 @@
  * minute if a full disk or a lock was the cause.
  */
 import { Cron } from 'croner'
+import { removeDeletedLists } from '#features/audience/contact-lists/contacts.ts'
 import { startImporter } from '#features/audience/contact-lists/importer.ts'
-import { removeDeletedLists } from '#features/audience/contact-lists/remove.ts'
 import { createSubscriptionKinds } from '#features/audience/contact-lists/subscription-notices.ts'
 import type { App } from '#features/core/app/app.ts'
 import { startSweeper } from '#features/core/content-gc/sweep.ts'

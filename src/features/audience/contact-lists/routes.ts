@@ -15,9 +15,8 @@ import { dataBody, pageBody, pageById } from '#platform/http/envelope.ts'
 import { errorResponses } from '#platform/http/route-errors.ts'
 import { DataBody, PageBody, PageQuery, parsePage, Text, TextOrNull } from '#platform/http/schemas.ts'
 import { createCheck } from '#platform/http/validation.ts'
-import { addContact, addContacts, auditContact } from './add.ts'
+import { addContact, addContacts, auditContact, changeContact, getContact, removeContact } from './contacts.ts'
 import * as model from './model.ts'
-import { changeContact, getContact, removeContact } from './remove.ts'
 import {
   getConfirmationWaitMs,
   MAX_CONFIRMATIONS_PER_DAY,

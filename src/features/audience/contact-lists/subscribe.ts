@@ -17,7 +17,7 @@ import type { Language } from '#platform/http/language.ts'
 import { notFoundById } from '#platform/http/schemas.ts'
 import { formatUuid } from '#platform/ids.ts'
 import { normaliseAddress } from '#protocols/address/parse.ts'
-import { auditContact, type CheckedContact, checkContact } from './add.ts'
+import { auditContact, type CheckedContact, checkContact } from './contacts.ts'
 import {
   isMailLimitReached,
   recordSubmission,

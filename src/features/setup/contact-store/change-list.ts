@@ -1,6 +1,6 @@
 /**
  * @module Creates, changes and deletes contact lists. The only writer of `contact_lists`. A deleted list keeps its row
- * without its welcome email; its name is free again. `contact-lists/remove.ts` deletes its contacts in batches.
+ * without its welcome email; its name is free again. `contact-lists/contacts.ts` deletes its contacts in batches.
  */
 import type { Database } from 'bun:sqlite'
 import { prepareCount, requirePlanCapacity } from '#features/core/accounts/limits.ts'

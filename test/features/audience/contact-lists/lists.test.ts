@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
-import { removeDeletedLists } from '#features/audience/contact-lists/remove.ts'
+import { removeDeletedLists } from '#features/audience/contact-lists/contacts.ts'
 import { at } from '#test/support/api.ts'
 import { expectBalanced } from '#test/support/consistency.ts'
 import { expectError, NOW, UNVERIFIED, UUID, VERIFIED } from '#test/support/email-api.ts'

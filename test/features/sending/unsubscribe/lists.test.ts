@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'bun:test'
-import { removeDeletedLists } from '#features/audience/contact-lists/remove.ts'
+import { removeDeletedLists } from '#features/audience/contact-lists/contacts.ts'
 import { requestConfirmation } from '#features/setup/contact-store/status.ts'
 import { suppressionOf } from '#features/setup/suppression-store/check.ts'
 import { confirmContact } from '#features/setup/suppression-store/contacts.ts'
