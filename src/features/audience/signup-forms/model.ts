@@ -7,9 +7,9 @@ import { formatUuid } from '#platform/ids.ts'
 import type { Config } from '#platform/settings/config.ts'
 import { FIELD_TYPES, MAX_FIELDS, MAX_LABEL_LENGTH, readFields } from './custom-fields.ts'
 import { DEFAULT_MESSAGES, MAX_MESSAGE_LENGTH, type MessageName, readMessages } from './messages.ts'
+import { embedCode, formUrl } from './page.ts'
 import type { FormChange, SignupForm } from './signup-forms.ts'
 import { type GivenTheme, readTheme } from './theme.ts'
-import { embedCode, formUrl } from './urls.ts'
 
 const MAX_TITLE_LENGTH = 200
 const MAX_DESCRIPTION_LENGTH = 2000

@@ -22,17 +22,18 @@ import { cleanAnswer, readAnswer } from './custom-fields.ts'
 import { getMessage } from './messages.ts'
 import {
   EMAIL_FIELD,
+  EMBED_QUERY,
   type FieldProblem,
   type FormView,
   formNotFoundPage,
   formPage,
   MAX_EMAIL_LENGTH,
   resultPage,
+  SUBSCRIBE_PATH,
   TRAP_FIELD,
   tooManyAttemptsPage,
 } from './page.ts'
 import { findFormBySlug, type SignupForm } from './signup-forms.ts'
-import { EMBED_QUERY, SUBSCRIBE_PATH } from './urls.ts'
 
 /** An account's own front ends post from other sites, without credentials. */
 const CORS = { 'access-control-allow-origin': '*' }
