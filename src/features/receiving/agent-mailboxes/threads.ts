@@ -4,6 +4,7 @@
  */
 import type { Database } from 'bun:sqlite'
 import type { App } from '#features/core/app/app.ts'
+import type { emails } from '#features/sending/queue/tables.ts'
 import type { Tx } from '#platform/db/commit.ts'
 import { insertSql, prepareStatements } from '#platform/db/open.ts'
 import { belowTimeAndId, type RowWindow } from '#platform/db/row-window.ts'
@@ -16,6 +17,11 @@ import { indexMessage } from './search.ts'
 import type { mailboxThreads } from './tables.ts'
 
 export type Thread = Readonly<Omit<typeof mailboxThreads.$inferSelect, 'mailboxId'>>
+
+type SentEmail = Pick<
+  typeof emails.$inferSelect,
+  'from' | 'subject' | 'htmlRef' | 'textRef' | 'attachments' | 'sizeBytes'
+>
 
 const COLUMNS =
   'id, uuid, subject, message_count AS messageCount, last_message_at AS lastMessageAt, created_at AS createdAt'
@@ -39,18 +45,8 @@ const sql = prepareStatements((db) => ({
   page: db.prepare<Thread, [number, number, number, number, number]>(
     `SELECT ${COLUMNS} FROM mailbox_threads WHERE mailbox_id = ? AND (last_message_at, id) < (?, ?) ORDER BY last_message_at DESC, id DESC LIMIT ? OFFSET ?`,
   ),
-  email: db.prepare<
-    {
-      from: string
-      subject: string
-      htmlRef: number | null
-      textRef: number | null
-      attachments: string | null
-      sizeBytes: number
-    },
-    [number]
-  >(
-    `SELECT from_address AS "from", subject, html_ref AS htmlRef, text_ref AS textRef, attachments, size_bytes AS sizeBytes FROM emails WHERE id = ?`,
+  email: db.prepare<SentEmail, [number]>(
+    'SELECT from_address AS "from", subject, html_ref AS htmlRef, text_ref AS textRef, attachments, size_bytes AS sizeBytes FROM emails WHERE id = ?',
   ),
   insertSent: db.prepare<{ id: number }, [Record<string, string | number | Uint8Array | null>]>(
     `${insertSql(

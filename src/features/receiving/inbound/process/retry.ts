@@ -4,7 +4,7 @@
  */
 import { type Static, Type } from '@sinclair/typebox'
 import type { App } from '#features/core/app/app.ts'
-import { type AuditActor, audit, auditChange, CLI_OPERATOR } from '#features/core/audit-logs/audit.ts'
+import { type AuditActor, auditChange, CLI_OPERATOR } from '#features/core/audit-logs/audit.ts'
 import { dropContent } from '#features/core/content-gc/garbage.ts'
 import { classifyMessage } from '#features/receiving/agent-mailboxes/classify.ts'
 import { amendMessage } from '#features/receiving/agent-mailboxes/deliver.ts'
@@ -64,10 +64,7 @@ export function listUnparsed(
   const isLast = inbound.length < limit && messages.length < limit
   return {
     unparsed: [
-      ...inbound.flatMap((id) => {
-        const email = findInboundById(app.db, id)
-        return email ? [toUnparsedInbound(email)] : []
-      }),
+      ...inbound.flatMap((id) => findInboundById(app.db, id) ?? []).map(toUnparsedInbound),
       ...messages.flatMap((message) => toUnparsedMessage(app, message)),
     ],
     cursor: isLast
@@ -125,12 +122,7 @@ export async function retryUnparsed(
   const uuid = parseUuid(id)
   const target = uuid && findTarget(app, uuid)
   if (!target) throw notFound('message_not_found', 'No unparsed message has this id.')
-  const recordRetry = (tx: Tx) =>
-    audit(app, tx, actor, {
-      action: 'operator.message_retried',
-      resourceType: 'message',
-      resourceId: formatUuid(uuid),
-    })
+  const recordRetry = (tx: Tx) => auditChange(app, tx, actor, 'operator.message_retried', uuid, undefined, 'message')
   const problem = await parseAndAmend(app, parser, target, recordRetry)
   if (problem === undefined) app.log.info({ message: formatUuid(uuid) }, 'received message parsed on retry')
   else await app.commit.writeFromReserve(recordRetry)
