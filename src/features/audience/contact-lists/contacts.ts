@@ -215,16 +215,8 @@ export async function addContacts(
         const list = getList(tx.db, actor.accountId, listId)
         // The last verified domain may have been deleted since the first check.
         requireAddable(app, list, isConfirmed)
-        if (from === 0)
-          auditChange(
-            app,
-            tx,
-            actor,
-            'contact.imported',
-            list.uuid,
-            { contacts: provided.length, confirmed: isConfirmed },
-            'contact_list',
-          )
+        const metadata = { contacts: provided.length, confirmed: isConfirmed }
+        if (from === 0) auditChange(app, tx, actor, 'contact.imported', list.uuid, metadata, 'contact_list')
         const options = { isConfirmed, isBulk: true }
         const isAdded = (contact: CheckedContact) => addInTransaction(app, tx, list, contact, options) !== undefined
         return storeWithinPlan(app, tx, actor.accountId, () => checked.filter(isAdded).length)

@@ -50,15 +50,8 @@ const cancelImport = (app: App, actor: Actor, listId: string, operationId: strin
     if (!job) throw conflict('import_over', 'The import has ended, so it can no longer be cancelled.')
     updateOperationProgress(app, tx, operation.id, { status: 'failed', errorSummary: CANCELLED_REASON })
     deleteImport(tx, job.id)
-    auditChange(
-      app,
-      tx,
-      actor,
-      'contact.import_cancelled',
-      operation.uuid,
-      { list_id: formatUuid(list.uuid) },
-      'operation',
-    )
+    const metadata = { list_id: formatUuid(list.uuid) }
+    auditChange(app, tx, actor, 'contact.import_cancelled', operation.uuid, metadata, 'operation')
     tx.afterCommit(
       () =>
         void removeSpooledFile(app, job.file).catch((error: unknown) =>

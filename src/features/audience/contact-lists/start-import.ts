@@ -118,15 +118,8 @@ function storeImport(
   })
   const { accountId } = actor
   insertImport(tx, { accountId, listId: list.id, operationId: operation.id, file, sizeBytes, confirmed })
-  auditChange(
-    app,
-    tx,
-    actor,
-    'contact.imported',
-    listId,
-    { operation_id: operation.uuid, lines, size_bytes: sizeBytes, confirmed },
-    'contact_list',
-  )
+  const metadata = { operation_id: operation.uuid, lines, size_bytes: sizeBytes, confirmed }
+  auditChange(app, tx, actor, 'contact.imported', listId, metadata, 'contact_list')
   tx.afterCommit(() => app.importDue.emit())
   return operation.uuid
 }

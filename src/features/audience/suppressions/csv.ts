@@ -132,13 +132,8 @@ export async function importSuppressions(
     const results = await app.commit.write(
       (tx) => {
         requireOpenAccount(tx.db, actor.accountId)
-        if (!isStarted) {
-          audit(app, tx, actor, {
-            action: 'suppression.imported',
-            resourceType: 'suppression',
-            metadata: { lines: total },
-          })
-        }
+        const metadata = { lines: total }
+        if (!isStarted) audit(app, tx, actor, { action: 'suppression.imported', resourceType: 'suppression', metadata })
         return storeWithinPlan(app, tx, actor.accountId, () =>
           batch.map((line) => importLine(app, tx, actor, line, parsed.reason)),
         )

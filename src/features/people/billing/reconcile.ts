@@ -64,21 +64,14 @@ export const reconcile = (app: App, customerId: string, eventId?: string): Promi
       const after = toSubscription(app, current, purchase)
       if (!after || isSame(current, after)) return
       setSubscription(tx, current.accountId, after, now)
-      auditChange(
-        app,
-        tx,
-        toStripeActor(current),
-        'subscription.updated',
-        current.accountUuid,
-        {
-          plan: after.plan,
-          ...(after.plan !== current.plan && { previous_plan: current.plan }),
-          subscription_id: after.subscriptionId,
-          subscription_status: after.status,
-          quota_held: after.quotaHeld,
-        },
-        'account',
-      )
+      const metadata = {
+        plan: after.plan,
+        ...(after.plan !== current.plan && { previous_plan: current.plan }),
+        subscription_id: after.subscriptionId,
+        subscription_status: after.status,
+        quota_held: after.quotaHeld,
+      }
+      auditChange(app, tx, toStripeActor(current), 'subscription.updated', current.accountUuid, metadata, 'account')
     })
   })
 

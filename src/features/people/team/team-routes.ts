@@ -126,15 +126,8 @@ export const changeRole = (app: App, actor: Actor, id: string, role: TeamRole): 
     if (member.role === 'owner') requireOtherOwner(tx, actor, member)
     setMemberRole(tx, actor.accountId, member, role)
     announceAccessChange(app, tx, actor.accountId)
-    auditChange(
-      app,
-      tx,
-      actor,
-      'member.role_changed',
-      member.uuid,
-      { from: member.role, to: role, ...describeChanges({ role: member.role }, { role }) },
-      'user',
-    )
+    const metadata = { from: member.role, to: role, ...describeChanges({ role: member.role }, { role }) }
+    auditChange(app, tx, actor, 'member.role_changed', member.uuid, metadata, 'user')
     return { ...member, role }
   })
 
