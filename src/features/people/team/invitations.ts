@@ -18,7 +18,7 @@ import { days } from '#platform/units.ts'
 import { createLinkToken, formatLink, hashLinkToken, JOIN_PATH } from './links.ts'
 import { requireOwnerToChangeOwners } from './roles.ts'
 import type { invitations } from './tables.ts'
-import { findMember, findUserByEmail, parseUserEmail } from './users.ts'
+import { alreadyMember, findMember, findUserByEmail, parseUserEmail } from './users.ts'
 
 export interface Invitation extends Readonly<Omit<typeof invitations.$inferSelect, 'tokenHash' | 'role'>> {
   readonly role: TeamRole
@@ -96,11 +96,7 @@ export function createInviter(app: App): Invite {
     requireRate(`address ${email}`, ADDRESS_RATE)
     const created = await app.commit.write((tx) => {
       const user = findUserByEmail(tx.db, email)
-      if (user && findMember(tx.db, actor.accountId, user.uuid))
-        throw conflict(
-          'already_member',
-          'This user already belongs to the team; change the role with PATCH /v1/team/members/{id}.',
-        )
+      if (user && findMember(tx.db, actor.accountId, user.uuid)) throw alreadyMember()
       return insertInvitation(app, tx, actor, { email, role })
     })
     return { ...created.invitation, isSent: await mailInvitation(app, created) }

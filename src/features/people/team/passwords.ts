@@ -95,23 +95,18 @@ const normalisePassword = (password: string): string => password.normalize('NFKC
 /**
  * Throws 422 for a password that is too short, too long, the user's address or among those that attackers try first.
  */
-export function requireStrongPassword(password: string, email: string, field = 'password'): void {
+export function requireStrongPassword(password: string, email: string): void {
+  const weak = (message: string): AppError => invalid('password', message, 'weak_password')
   const { length } = [...password]
   if (length < MIN_PASSWORD_LENGTH || password.length > MAX_PASSWORD_LENGTH)
-    throw invalid(
-      field,
-      `A password must have ${MIN_PASSWORD_LENGTH} to ${MAX_PASSWORD_LENGTH} characters.`,
-      'weak_password',
-    )
+    throw weak(`A password must have ${MIN_PASSWORD_LENGTH} to ${MAX_PASSWORD_LENGTH} characters.`)
   const lower = normalisePassword(password).toLowerCase()
   const [localPart = ''] = email.split('@')
   if (lower === email.toLowerCase() || lower === localPart.toLowerCase())
-    throw invalid(field, 'The password must not be your address; choose another one.', 'weak_password')
+    throw weak('The password must not be your address; choose another one.')
   if (isCommonPassword(lower))
-    throw invalid(
-      field,
+    throw weak(
       'The password must not be one that attackers try first; choose another one, such as four unrelated words.',
-      'weak_password',
     )
 }
 

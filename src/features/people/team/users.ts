@@ -8,7 +8,7 @@ import type { Actor, App, TeamRole } from '#features/core/app/app.ts'
 import { auditChange } from '#features/core/audit-logs/audit.ts'
 import type { Tx } from '#platform/db/commit.ts'
 import { prepareStatements } from '#platform/db/open.ts'
-import { conflict, invalid } from '#platform/errors.ts'
+import { type AppError, conflict, invalid } from '#platform/errors.ts'
 import { formatUuid, newUuid, type UuidBytes } from '#platform/ids.ts'
 import type { Millis } from '#platform/time/clock.ts'
 import { normaliseAddress, parseMailbox } from '#protocols/address/parse.ts'
@@ -97,9 +97,9 @@ const sql = prepareStatements((db) => ({
 export const normaliseUserEmail = normaliseAddress
 
 /** Parses and normalises an address; throws 422 when it is invalid. */
-export function parseUserEmail(text: string, field = 'email'): string {
+export function parseUserEmail(text: string): string {
   const mailbox = parseMailbox(text)
-  if (mailbox.kind === 'invalid') throw invalid(field, `${field}: ${mailbox.reason}`)
+  if (mailbox.kind === 'invalid') throw invalid('email', `email: ${mailbox.reason}`)
   return normaliseUserEmail(mailbox.address)
 }
 
@@ -187,15 +187,14 @@ export function createUserWithPassword(app: App, tx: Tx, actor: Actor, input: Ne
 export const isTeamFull = (db: Database, accountId: number): boolean =>
   (sql(db).countMembers.get(accountId)?.n ?? 0) >= MAX_MEMBERS
 
+export const alreadyMember = (): AppError =>
+  conflict('already_member', 'This user already belongs to the team; change the role with PATCH /v1/team/members/{id}.')
+
 /**
  * Adds a user to the team of the actor's account. Throws 409 when the user already belongs to it, or the team is full.
  */
 export function addMember(app: App, tx: Tx, actor: Actor, user: User, role: TeamRole, isProvided = false): void {
-  if (findMember(tx.db, actor.accountId, user.uuid))
-    throw conflict(
-      'already_member',
-      'This user already belongs to the team; change the role with PATCH /v1/team/members/{id}.',
-    )
+  if (findMember(tx.db, actor.accountId, user.uuid)) throw alreadyMember()
   if (isTeamFull(tx.db, actor.accountId))
     throw conflict('too_many_members', `A team can have at most ${MAX_MEMBERS} members; remove one first.`)
   sql(tx.db).insertMember.run(actor.accountId, user.id, role, isProvided ? 1 : 0, app.eventTime())

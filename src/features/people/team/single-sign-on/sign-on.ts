@@ -105,7 +105,9 @@ function signOnWithin(app: App, attempts: Attempts, tx: Tx, { identity, browser,
     removeCredentials(app, tx, known, browser)
   }
   grants.push(...acceptInvitation(app, tx, { address, invitation, user: known, grants }))
-  const user = known ?? createFirst(app, tx, { email: address, name: identity.name, grant: grants[0] }, browser)
+  const [first] = grants
+  const person = { email: address, name: identity.name, uuid: newUuid(), passwordHash: null }
+  const user = known ?? (first && createUserWithPassword(app, tx, toActor(first, browser), { ...first, ...person }))
   if (user && !linked) {
     insertIdentity(tx, { issuer, subject, userId: user.id }, app.eventTime())
     auditInAccounts(app, tx, user, 'user.identity_linked', browser.ipAddress)
@@ -184,16 +186,6 @@ function acceptInvitation(app: App, tx: Tx, { address, invitation: token, user, 
   if (!hasRoom(app, tx, { id: accountId, uuid }, user) || !consumeInvitation(tx, invitation)) return []
   return grants.some((grant) => grant.accountId === accountId) ? [] : [{ accountId, uuid, role, isProvided: false }]
 }
-
-interface FirstGrant {
-  readonly email: string
-  readonly name: string | undefined
-  readonly grant: Grant | undefined
-}
-
-const createFirst = (app: App, tx: Tx, { grant, ...person }: FirstGrant, browser: Browser): User | undefined =>
-  grant &&
-  createUserWithPassword(app, tx, toActor(grant, browser), { ...person, ...grant, uuid: newUuid(), passwordHash: null })
 
 /** The provider acts, by the browser of the person. */
 const toActor = (account: Pick<Grant, 'accountId' | 'uuid'>, { ipAddress }: Browser): Actor => ({
