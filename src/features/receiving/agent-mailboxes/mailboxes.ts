@@ -214,21 +214,15 @@ export const RETURN_PATH = /^[bu]-[a-z2-7]{32}$/
 
 /** Returns the local part in lower case; throws 422 on `local_part` for one that is not allowed. */
 export function requireValidLocalPart(text: string): string {
+  const notAllowed = (message: string) => invalid('local_part', message, 'invalid_local_part')
   const localPart = text.trim().toLowerCase()
   if (localPart.length > MAX_OCTETS || !DOT_STRING.test(localPart))
-    throw invalid(
-      'local_part',
+    throw notAllowed(
       `local_part must have 1 to ${MAX_OCTETS} of a to z, 0 to 9 and !#$%&'*+-/=?^_\`{|}~, with dots between them.`,
-      'invalid_local_part',
     )
   if (ROLES.includes(localPart))
-    throw invalid(
-      'local_part',
-      `"${localPart}" is reserved for the operator; choose another local part.`,
-      'invalid_local_part',
-    )
-  if (RETURN_PATH.test(localPart))
-    throw invalid('local_part', 'A local part like a return path is reserved; choose another.', 'invalid_local_part')
+    throw notAllowed(`"${localPart}" is reserved for the operator; choose another local part.`)
+  if (RETURN_PATH.test(localPart)) throw notAllowed('A local part like a return path is reserved; choose another.')
   return localPart
 }
 

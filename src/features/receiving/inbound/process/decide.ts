@@ -12,14 +12,9 @@ import { prepareStatements } from '#platform/db/open.ts'
 import { toALabels } from '#protocols/address/domain.ts'
 import { decodeVerp } from '#protocols/address/verp.ts'
 
-interface DomainRow {
-  readonly id: number
-  readonly accountId: number
-}
-
 const sql = prepareStatements((db) => ({
   // Several accounts may register a name; only one of them can have verified it.
-  byName: db.prepare<DomainRow, [string]>(
+  byName: db.prepare<{ id: number; accountId: number }, [string]>(
     `SELECT id, account_id AS accountId FROM domains
      WHERE domain = ? AND verified_at IS NOT NULL AND inbound_enabled = 1 AND deleted_at IS NULL LIMIT 1`,
   ),

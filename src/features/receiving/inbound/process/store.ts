@@ -39,18 +39,9 @@ export async function storeParts(
   strippedText: string | null,
   isForTenants: boolean,
 ): Promise<StoredMessage> {
-  const { attachments, ...rest } = message
-  if (!isForTenants)
-    return {
-      ...rest,
-      headersRef: null,
-      textRef: null,
-      htmlRef: null,
-      strippedText,
-      strippedRef: null,
-      attachments: [],
-    }
-  const texts = [JSON.stringify(message.headers), message.text, message.html, strippedText]
+  const { headers, text, html } = message
+  const texts = isForTenants ? [JSON.stringify(headers), text, html, strippedText] : []
+  const attachments = isForTenants ? message.attachments : []
   const parts = [
     ...texts.filter((text) => text !== null).map((text) => Buffer.from(text)),
     ...attachments.map(({ content, file }) => file ?? content),
@@ -61,7 +52,7 @@ export async function storeParts(
     text === null ? null : (refs.shift() ?? null),
   )
   return {
-    ...rest,
+    ...message,
     headersRef,
     textRef,
     htmlRef,
