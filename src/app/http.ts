@@ -349,7 +349,7 @@ export function createRoutes(
       add: (tx, input, toActor) => addAccount(app, tx, { ...input, plan: 'unlimited' }, toActor),
     }),
     mcpRoutes({ version: VERSION, fetch }),
-    confirmPages(app, { findFormSlug: findActiveSlug }),
+    confirmPages(app, findActiveSlug),
     resendRoutes(app, { maxAttempts, takeRate, renderedBodies, deleteDomain }),
     supabaseRoutes(app, { authenticator, takeRate }),
   ]

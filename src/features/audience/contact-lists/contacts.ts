@@ -173,11 +173,6 @@ export function auditContact(
   auditChange(app, tx, actor, `contact.${done}`, contact.uuid, { list_id: formatUuid(list.uuid), ...more })
 }
 
-export interface AddResult {
-  readonly data: { readonly inserted: number; readonly duplicates: number; readonly total_requested: number }
-  readonly errors: { index: number; error: string }[]
-}
-
 /**
  * Adds many contacts in batches, so that other requests need not wait for all of them; contacts already on the list
  * stay as they are. After a failure the earlier batches stay on the list, and the request can be repeated. Throws 404
@@ -190,13 +185,13 @@ export async function addContacts(
   listId: string,
   provided: readonly unknown[],
   { isConfirmed, findProblems }: Pick<AddOptions, 'isConfirmed'> & { readonly findProblems: Check },
-): Promise<AddResult> {
+) {
   const list = getList(app.db, actor.accountId, listId)
   if (provided.length === 0) throw invalid('contacts', 'contacts must have at least one contact.')
   requireAddable(app, list, isConfirmed)
   app.workBudget.spend(actor.accountId, provided.length)
   const owner = getTenantId(app.db, actor.accountId)
-  const errors: AddResult['errors'] = []
+  const errors: { index: number; error: string }[] = []
   let inserted = 0
   for (let from = 0; from < provided.length; from += BATCH_SIZE) {
     const checked: CheckedContact[] = []

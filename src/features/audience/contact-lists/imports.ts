@@ -94,10 +94,8 @@ export const listImportFiles = (db: Database, accountId: number): string[] =>
 export const isImportOpen = (db: Database, id: number): boolean => sql(db).byId.get(id) !== null
 
 /** The import of an operation, until it ends. */
-export const findImportOfOperation = (
-  db: Database,
-  operationId: number,
-): { readonly id: number; readonly file: string } | undefined => sql(db).ofOperation.get(operationId) ?? undefined
+export const findImportOfOperation = (db: Database, operationId: number) =>
+  sql(db).ofOperation.get(operationId) ?? undefined
 
 /** Public ids of the operations of a list's waiting and running imports, newest first. */
 export const listOpenImports = (db: Database, listId: number): string[] =>

@@ -27,13 +27,11 @@ import { scheduleWelcome } from './subscription-mails.ts'
 
 const hiddenDetail = { hide: true }
 
-export interface ConfirmPageOptions {
-  /** Slug of a list's signup form, by row id, while the form is active. */
-  readonly findFormSlug: (db: Database, listId: number) => string | undefined
-}
-
-/** Creates the plugin of /confirm. */
-export function confirmPages(app: App, { findFormSlug }: ConfirmPageOptions) {
+/**
+ * Creates the plugin of /confirm.
+ * @param findFormSlug slug of a list's signup form, by row id, while the form is active
+ */
+export function confirmPages(app: App, findFormSlug: (db: Database, listId: number) => string | undefined) {
   /** @param openPage the page of an open link: the question of a GET, the confirmation of a POST */
   const toResponse = (ours: ShownTexts, facts: ConfirmFacts, state: LinkState, openPage: LinkPage): Response => {
     const { language } = ours

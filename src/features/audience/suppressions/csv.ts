@@ -17,7 +17,7 @@ import { suppress } from '#features/setup/suppression-store/suppress.ts'
 import { formatCsv, unescapeCell } from '#platform/csv/cells.ts'
 import { type CsvRecord, detectStart, invalidCsv, MAX_RECORD_BYTES, scanInSteps } from '#platform/csv/records.ts'
 import type { Tx } from '#platform/db/commit.ts'
-import { type AppError, invalid } from '#platform/errors.ts'
+import { invalid } from '#platform/errors.ts'
 import { formatUuid } from '#platform/ids.ts'
 import { createFairYield } from '#platform/time/clock.ts'
 import { COLUMNS, type Columns, EXPECTED, parseColumns, toKnownReason } from './columns.ts'
@@ -61,11 +61,10 @@ export async function* readCsv(
   if (!columns) throw invalidCsv(`The file is empty. ${EXPECTED}`)
 }
 
-type WholeRecord = Extract<CsvRecord, { kind: 'record' }>
-
-function requireWhole(record: CsvRecord): WholeRecord {
-  if (record.kind === 'broken') throw unreadableFile(record.line - 1)
-  return record
+function requireWhole(record: CsvRecord): Exclude<CsvRecord, { kind: 'broken' }> {
+  if (record.kind !== 'broken') return record
+  const lastLine = record.line - 1
+  throw invalidCsv(`The file cannot be read after line ${lastLine}: a quote is not closed there. Nothing was imported.`)
 }
 
 function toLine(record: readonly string[], line: number, { count, at, isOwnExport }: Columns): CsvLine {
@@ -82,9 +81,6 @@ function toLine(record: readonly string[], line: number, { count, at, isOwnExpor
     list: cell('list'),
   }
 }
-
-const unreadableFile = (lastLine: number): AppError =>
-  invalidCsv(`The file cannot be read after line ${lastLine}: a quote is not closed there. Nothing was imported.`)
 
 export const CSV_HEADER: string = formatCsv([COLUMNS])
 
