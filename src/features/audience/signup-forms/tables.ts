@@ -1,5 +1,5 @@
 import { index, integer, sqliteTable, text } from 'drizzle-orm/sqlite-core'
-import { accounts } from '#features/core/accounts/tables.ts'
+import { ofAccount } from '#features/core/accounts/tables.ts'
 import { describeTable, flag, time, uuid } from '#platform/db/columns.ts'
 
 /** The public form of a contact list. */
@@ -8,9 +8,7 @@ export const signupForms = sqliteTable(
   {
     id: integer('id').primaryKey({ autoIncrement: true }),
     uuid: uuid('uuid').notNull().unique(),
-    accountId: integer('account_id')
-      .notNull()
-      .references(() => accounts.id),
+    accountId: ofAccount(),
     /** A list has at most one form. */
     listId: integer('list_id').notNull().unique(),
     /** Last part of its URL. */

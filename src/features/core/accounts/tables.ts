@@ -54,13 +54,17 @@ export const accounts = sqliteTable(
 )
 describeTable(accounts, { account: { except: 'an emptied row stays, so that its number is not reused' } })
 
+/** The column of a row that belongs to an account. */
+export const ofAccount = () =>
+  integer('account_id')
+    .notNull()
+    .references(() => accounts.id)
+
 /** Recipients accepted per calendar month (UTC); compared with the quota. */
 export const usage = sqliteTable(
   'usage',
   {
-    accountId: integer('account_id')
-      .notNull()
-      .references(() => accounts.id),
+    accountId: ofAccount(),
     /** Months since year 0: year * 12 + month (0..11). */
     month: integer('month').notNull(),
     recipients: integer('recipients').notNull().default(ZERO),
@@ -77,9 +81,7 @@ export const usageOfSubAccounts = sqliteTable(
   'usage_of_sub_accounts',
   {
     /** The parent. */
-    accountId: integer('account_id')
-      .notNull()
-      .references(() => accounts.id),
+    accountId: ofAccount(),
     month: integer('month').notNull(),
     recipients: integer('recipients').notNull().default(ZERO),
   },

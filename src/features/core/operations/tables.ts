@@ -1,5 +1,5 @@
 import { index, integer, sqliteTable, text } from 'drizzle-orm/sqlite-core'
-import { accounts } from '#features/core/accounts/tables.ts'
+import { ofAccount } from '#features/core/accounts/tables.ts'
 import { describeTable, time, uuid } from '#platform/db/columns.ts'
 
 export const operations = sqliteTable(
@@ -7,9 +7,7 @@ export const operations = sqliteTable(
   {
     id: integer('id').primaryKey(),
     uuid: uuid('uuid').notNull().unique(),
-    accountId: integer('account_id')
-      .notNull()
-      .references(() => accounts.id),
+    accountId: ofAccount(),
     operationType: text('operation_type').notNull(),
     status: text('status').notNull(),
     totalItems: integer('total_items').notNull(),

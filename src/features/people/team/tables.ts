@@ -1,5 +1,5 @@
 import { index, integer, primaryKey, sqliteTable, text } from 'drizzle-orm/sqlite-core'
-import { accounts } from '#features/core/accounts/tables.ts'
+import { ofAccount } from '#features/core/accounts/tables.ts'
 import { bytes, describeTable, flag, time, uuid } from '#platform/db/columns.ts'
 
 /** Someone who signs in. */
@@ -32,16 +32,18 @@ export const users = sqliteTable('users', {
 })
 describeTable(users, { account: { except: 'removed when they leave their last account' } })
 
+/** The column of a row that belongs to a user. */
+const ofUser = () =>
+  integer('user_id')
+    .notNull()
+    .references(() => users.id)
+
 /** Which user belongs to the team of which account. */
 export const members = sqliteTable(
   'members',
   {
-    accountId: integer('account_id')
-      .notNull()
-      .references(() => accounts.id),
-    userId: integer('user_id')
-      .notNull()
-      .references(() => users.id),
+    accountId: ofAccount(),
+    userId: ofUser(),
     role: text('role').notNull(),
     /** Whether the identity provider gave the role, which it then also changes and takes away. */
     isProvided: flag('is_provided').notNull().default(false),
@@ -57,9 +59,7 @@ export const invitations = sqliteTable(
   {
     id: integer('id').primaryKey(),
     uuid: uuid('uuid').notNull().unique(),
-    accountId: integer('account_id')
-      .notNull()
-      .references(() => accounts.id),
+    accountId: ofAccount(),
     email: text('email').notNull(),
     role: text('role').notNull(),
     /** SHA-256 of the token in the link. */
@@ -78,9 +78,7 @@ export const passwordResets = sqliteTable(
   'password_resets',
   {
     id: integer('id').primaryKey(),
-    userId: integer('user_id')
-      .notNull()
-      .references(() => users.id),
+    userId: ofUser(),
     tokenHash: bytes('token_hash').notNull().unique(),
     expiresAt: time('expires_at').notNull(),
     createdAt: time('created_at').notNull(),
@@ -98,9 +96,7 @@ export const sessions = sqliteTable(
   {
     id: integer('id').primaryKey(),
     uuid: uuid('uuid').notNull().unique(),
-    userId: integer('user_id')
-      .notNull()
-      .references(() => users.id),
+    userId: ofUser(),
     /** The account in which the session acts. */
     accountId: integer('account_id').notNull(),
     /** SHA-256 of the token in the cookie. */
@@ -129,9 +125,7 @@ describeTable(sessions, { account: 'account_id', kept: { since: 'expires_at', da
 export const knownNetworks = sqliteTable(
   'known_networks',
   {
-    userId: integer('user_id')
-      .notNull()
-      .references(() => users.id),
+    userId: ofUser(),
     /** As `networkOf` returns it. */
     network: text('network').notNull(),
     lastSeenAt: time('last_seen_at').notNull(),
@@ -149,9 +143,7 @@ export const identities = sqliteTable(
   {
     issuer: text('issuer').notNull(),
     subject: text('subject').notNull(),
-    userId: integer('user_id')
-      .notNull()
-      .references(() => users.id),
+    userId: ofUser(),
     createdAt: time('created_at').notNull(),
   },
   (t) => [primaryKey({ columns: [t.issuer, t.subject] }), index('identities_user').on(t.userId)],
@@ -164,9 +156,7 @@ export const passkeys = sqliteTable(
   {
     id: integer('id').primaryKey(),
     uuid: uuid('uuid').notNull().unique(),
-    userId: integer('user_id')
-      .notNull()
-      .references(() => users.id),
+    userId: ofUser(),
     name: text('name').notNull(),
     credentialId: bytes('credential_id').notNull().unique(),
     /** In COSE. */

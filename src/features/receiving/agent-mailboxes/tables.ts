@@ -1,6 +1,6 @@
 import { sql } from 'drizzle-orm'
 import { index, integer, primaryKey, sqliteTable, text, uniqueIndex } from 'drizzle-orm/sqlite-core'
-import { accounts } from '#features/core/accounts/tables.ts'
+import { ofAccount } from '#features/core/accounts/tables.ts'
 import { bytes, describeTable, time, uuid, ZERO } from '#platform/db/columns.ts'
 
 /** A mailbox for programs: one address of an inbound domain. */
@@ -10,9 +10,7 @@ export const agentMailboxes = sqliteTable(
     /** Ids are never reused: events refer to a mailbox after its row is deleted. */
     id: integer('id').primaryKey({ autoIncrement: true }),
     uuid: uuid('uuid').notNull().unique(),
-    accountId: integer('account_id')
-      .notNull()
-      .references(() => accounts.id),
+    accountId: ofAccount(),
     domainId: integer('domain_id').notNull(),
     /** Lower case. */
     localPart: text('local_part').notNull(),

@@ -1,6 +1,6 @@
 import { sql } from 'drizzle-orm'
 import { index, integer, sqliteTable, text } from 'drizzle-orm/sqlite-core'
-import { accounts } from '#features/core/accounts/tables.ts'
+import { ofAccount } from '#features/core/accounts/tables.ts'
 import { describeTable, time, uuid, ZERO } from '#platform/db/columns.ts'
 
 /** Queue between the listener and processing: messages that got their 250 and are not processed yet. */
@@ -35,9 +35,7 @@ export const inboundEmails = sqliteTable(
   {
     id: integer('id').primaryKey({ autoIncrement: true }),
     uuid: uuid('uuid').notNull().unique(),
-    accountId: integer('account_id')
-      .notNull()
-      .references(() => accounts.id),
+    accountId: ofAccount(),
     domainId: integer('domain_id').notNull(),
     /** Public id and name of the domain, whose row may be deleted before this one. */
     domainUuid: uuid('domain_uuid').notNull(),

@@ -1,5 +1,5 @@
 import { index, integer, sqliteTable, text } from 'drizzle-orm/sqlite-core'
-import { accounts } from '#features/core/accounts/tables.ts'
+import { ofAccount } from '#features/core/accounts/tables.ts'
 import { describeTable, time, uuid } from '#platform/db/columns.ts'
 
 /** A report on an account's stats, written by a model. */
@@ -8,9 +8,7 @@ export const insights = sqliteTable(
   {
     id: integer('id').primaryKey(),
     uuid: uuid('uuid').notNull().unique(),
-    accountId: integer('account_id')
-      .notNull()
-      .references(() => accounts.id),
+    accountId: ofAccount(),
     generatedAt: time('generated_at').notNull(),
     periodStart: time('period_start').notNull(),
     periodEnd: time('period_end').notNull(),

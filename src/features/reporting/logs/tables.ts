@@ -1,14 +1,12 @@
 import { integer, primaryKey, sqliteTable, text } from 'drizzle-orm/sqlite-core'
-import { accounts } from '#features/core/accounts/tables.ts'
+import { accounts, ofAccount } from '#features/core/accounts/tables.ts'
 import { describeTable } from '#platform/db/columns.ts'
 
 /** WITHOUT ROWID: rows are appended to those of their account, and need no other index. */
 export const requestLogs = sqliteTable(
   'request_logs',
   {
-    accountId: integer('account_id')
-      .notNull()
-      .references(() => accounts.id),
+    accountId: ofAccount(),
     /** Grows with the time, which it contains: see `toLogId`. */
     id: integer('id').notNull(),
     /** Code of a kind, see `kinds`. */

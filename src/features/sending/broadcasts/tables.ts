@@ -1,6 +1,6 @@
 import { sql } from 'drizzle-orm'
 import { index, integer, primaryKey, sqliteTable, text } from 'drizzle-orm/sqlite-core'
-import { accounts } from '#features/core/accounts/tables.ts'
+import { ofAccount } from '#features/core/accounts/tables.ts'
 import { describeTable, flag, time, uuid } from '#platform/db/columns.ts'
 
 /** One message to a contact list. Stores once what all its emails share: sources, data, sender. */
@@ -9,9 +9,7 @@ export const broadcasts = sqliteTable(
   {
     /** Never reused, because emails refer to it. */
     id: integer('id').primaryKey({ autoIncrement: true }),
-    accountId: integer('account_id')
-      .notNull()
-      .references(() => accounts.id),
+    accountId: ofAccount(),
     /** Null while the recipient snapshot is being taken; until then the broadcast is invisible. */
     operationId: integer('operation_id').unique(),
     newsletterId: integer('newsletter_id'),

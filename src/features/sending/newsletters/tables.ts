@@ -1,5 +1,5 @@
 import { index, integer, sqliteTable, text } from 'drizzle-orm/sqlite-core'
-import { accounts } from '#features/core/accounts/tables.ts'
+import { ofAccount } from '#features/core/accounts/tables.ts'
 import { describeTable, time, uuid } from '#platform/db/columns.ts'
 
 /** A message to a contact list, written before it is sent. */
@@ -8,9 +8,7 @@ export const newsletters = sqliteTable(
   {
     id: integer('id').primaryKey({ autoIncrement: true }),
     uuid: uuid('uuid').notNull().unique(),
-    accountId: integer('account_id')
-      .notNull()
-      .references(() => accounts.id),
+    accountId: ofAccount(),
     listId: integer('list_id').notNull(),
     subject: text('subject').notNull(),
     from: text('from_address').notNull(),

@@ -1,6 +1,6 @@
 import { sql } from 'drizzle-orm'
 import { index, integer, primaryKey, sqliteTable, text } from 'drizzle-orm/sqlite-core'
-import { accounts } from '#features/core/accounts/tables.ts'
+import { ofAccount } from '#features/core/accounts/tables.ts'
 import { bytes, describeTable, flag, time, uuid, ZERO } from '#platform/db/columns.ts'
 
 /** An accepted email. Its id grows with created_at. The Message-ID is derived: `<{uuid}@{domain of From}>`. */
@@ -10,9 +10,7 @@ export const emails = sqliteTable(
     // Never reused, even if the newest row is deleted: VERP addresses and events refer to it permanently.
     id: integer('id').primaryKey({ autoIncrement: true }),
     uuid: uuid('uuid').notNull().unique(),
-    accountId: integer('account_id')
-      .notNull()
-      .references(() => accounts.id),
+    accountId: ofAccount(),
     domainId: integer('domain_id').notNull(),
     streamId: integer('stream_id').notNull(),
     operationId: integer('operation_id'),

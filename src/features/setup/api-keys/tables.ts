@@ -1,5 +1,5 @@
 import { index, integer, sqliteTable, text } from 'drizzle-orm/sqlite-core'
-import { accounts } from '#features/core/accounts/tables.ts'
+import { ofAccount } from '#features/core/accounts/tables.ts'
 import { bytes, describeTable, time, uuid } from '#platform/db/columns.ts'
 
 export const apiKeys = sqliteTable(
@@ -7,9 +7,7 @@ export const apiKeys = sqliteTable(
   {
     id: integer('id').primaryKey(),
     uuid: uuid('uuid').notNull().unique(),
-    accountId: integer('account_id')
-      .notNull()
-      .references(() => accounts.id),
+    accountId: ofAccount(),
     name: text('name').notNull(),
     /** SHA-256 of the key; the key itself is never stored. */
     hash: bytes('hash').notNull().unique(),
@@ -34,9 +32,7 @@ export const revokedApiKeys = sqliteTable(
   {
     hash: bytes('hash').primaryKey(),
     uuid: uuid('uuid').notNull(),
-    accountId: integer('account_id')
-      .notNull()
-      .references(() => accounts.id),
+    accountId: ofAccount(),
     name: text('name').notNull(),
     revokedAt: time('revoked_at').notNull(),
   },

@@ -1,6 +1,6 @@
 import { sql } from 'drizzle-orm'
 import { index, integer, sqliteTable, text, uniqueIndex } from 'drizzle-orm/sqlite-core'
-import { accounts } from '#features/core/accounts/tables.ts'
+import { ofAccount } from '#features/core/accounts/tables.ts'
 import { describeTable, flag, time, uuid } from '#platform/db/columns.ts'
 
 /**
@@ -13,9 +13,7 @@ export const contactLists = sqliteTable(
     /** Never reused: unsubscribe tokens refer to it permanently. */
     id: integer('id').primaryKey({ autoIncrement: true }),
     uuid: uuid('uuid').notNull().unique(),
-    accountId: integer('account_id')
-      .notNull()
-      .references(() => accounts.id),
+    accountId: ofAccount(),
     name: text('name').notNull(),
     description: text('description'),
     doubleOptIn: flag('double_opt_in').notNull(),

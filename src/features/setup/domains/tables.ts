@@ -1,6 +1,6 @@
 import { sql } from 'drizzle-orm'
 import { index, integer, sqliteTable, text, uniqueIndex } from 'drizzle-orm/sqlite-core'
-import { accounts } from '#features/core/accounts/tables.ts'
+import { ofAccount } from '#features/core/accounts/tables.ts'
 import { bytes, describeTable, flag, time, uuid } from '#platform/db/columns.ts'
 
 export const domains = sqliteTable(
@@ -9,9 +9,7 @@ export const domains = sqliteTable(
     /** Never reused: emails refer to it after the row is deleted. */
     id: integer('id').primaryKey({ autoIncrement: true }),
     uuid: uuid('uuid').notNull().unique(),
-    accountId: integer('account_id')
-      .notNull()
-      .references(() => accounts.id),
+    accountId: ofAccount(),
     /** A-label, lower case. */
     domain: text('domain').notNull(),
     dkimSelector: text('dkim_selector').notNull(),

@@ -1,6 +1,6 @@
 import { sql } from 'drizzle-orm'
 import { index, integer, sqliteTable, text, uniqueIndex } from 'drizzle-orm/sqlite-core'
-import { accounts } from '#features/core/accounts/tables.ts'
+import { ofAccount } from '#features/core/accounts/tables.ts'
 import { describeTable, time, uuid } from '#platform/db/columns.ts'
 
 export const streams = sqliteTable(
@@ -8,9 +8,7 @@ export const streams = sqliteTable(
   {
     id: integer('id').primaryKey(),
     uuid: uuid('uuid').notNull().unique(),
-    accountId: integer('account_id')
-      .notNull()
-      .references(() => accounts.id),
+    accountId: ofAccount(),
     slug: text('slug').notNull(),
     name: text('name').notNull(),
     /** Seconds after which mail of the stream expires, unless a send has its own; null: the default of the service. */

@@ -1,5 +1,5 @@
 import { index, integer, sqliteTable, text, uniqueIndex } from 'drizzle-orm/sqlite-core'
-import { accounts } from '#features/core/accounts/tables.ts'
+import { ofAccount } from '#features/core/accounts/tables.ts'
 import { describeTable, time, uuid, ZERO } from '#platform/db/columns.ts'
 
 /**
@@ -11,9 +11,7 @@ export const suppressions = sqliteTable(
   {
     id: integer('id').primaryKey({ autoIncrement: true }),
     uuid: uuid('uuid').notNull(),
-    accountId: integer('account_id')
-      .notNull()
-      .references(() => accounts.id),
+    accountId: ofAccount(),
     /** As `toSuppressionKey` returns it: lower case, domain in A-labels. */
     address: text('address').notNull(),
     /** Index into SUPPRESSION_SCOPES: all mail, or only mail with `transactional: false`. */

@@ -1,6 +1,6 @@
 import { sql } from 'drizzle-orm'
 import { index, integer, primaryKey, sqliteTable, text, uniqueIndex } from 'drizzle-orm/sqlite-core'
-import { accounts } from '#features/core/accounts/tables.ts'
+import { ofAccount } from '#features/core/accounts/tables.ts'
 import { describeTable, time, uuid } from '#platform/db/columns.ts'
 
 /** A template. A deleted template keeps its row without bodies, because emails refer to it; its alias is free again. */
@@ -10,9 +10,7 @@ export const templates = sqliteTable(
     /** Never reused: emails refer to it after its deletion. */
     id: integer('id').primaryKey({ autoIncrement: true }),
     uuid: uuid('uuid').notNull().unique(),
-    accountId: integer('account_id')
-      .notNull()
-      .references(() => accounts.id),
+    accountId: ofAccount(),
     alias: text('alias').notNull(),
     name: text('name').notNull(),
     /** Sources, in Jinja's syntax. */

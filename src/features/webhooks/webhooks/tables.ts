@@ -1,6 +1,6 @@
 import { sql } from 'drizzle-orm'
 import { index, integer, sqliteTable, text, uniqueIndex } from 'drizzle-orm/sqlite-core'
-import { accounts } from '#features/core/accounts/tables.ts'
+import { ofAccount } from '#features/core/accounts/tables.ts'
 import { bytes, describeTable, flag, time, uuid, ZERO } from '#platform/db/columns.ts'
 
 export const webhooks = sqliteTable(
@@ -9,9 +9,7 @@ export const webhooks = sqliteTable(
     /** Ids are never reused: deliveries refer to a webhook after its row is deleted. */
     id: integer('id').primaryKey({ autoIncrement: true }),
     uuid: uuid('uuid').notNull().unique(),
-    accountId: integer('account_id')
-      .notNull()
-      .references(() => accounts.id),
+    accountId: ofAccount(),
     url: text('url').notNull(),
     /** What its user calls it; null: nothing. */
     description: text('description'),
