@@ -69,11 +69,6 @@ type State =
   | 'closing'
   | 'closed'
 
-interface AnyAddress {
-  readonly kind: 'any'
-  readonly address: string
-}
-
 /** A chunk that is arriving (RFC 3030). */
 interface Chunk extends commands.ChunkArguments {
   remainingBytes: number
@@ -114,7 +109,7 @@ export class InboundSession {
   #helo: string | undefined
   #envelope: commands.MailTransaction | undefined
   /** Accepted recipients by lower-case address. */
-  readonly #recipients = new Map<string, Destination | AnyAddress>()
+  readonly #recipients = new Map<string, Destination | { readonly kind: 'any'; readonly address: string }>()
   #message: ArrivingMessage | undefined
   #chunk: Chunk | undefined
   #auth: commands.AuthExchange | undefined

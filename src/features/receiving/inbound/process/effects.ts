@@ -40,14 +40,9 @@ export interface PreparedMessage {
 /** Rolls back: our session with the receiver had not ended when the report came, or the route forwards only now. */
 export class NotReadyError extends Error {}
 
-/** A mailbox that received the message and may answer it automatically in the thread of the message. */
-export interface MailboxDelivery {
-  readonly mailbox: Mailbox
-  readonly threadId: number
-}
-
 export interface AppliedEffects {
-  readonly mailboxes: readonly MailboxDelivery[]
+  /** Those that received the message and may answer it automatically in the thread of the message. */
+  readonly mailboxes: readonly { readonly mailbox: Mailbox; readonly threadId: number }[]
   /** Public ids of the created mailbox messages and inbound emails. */
   readonly storedIds: readonly string[]
 }

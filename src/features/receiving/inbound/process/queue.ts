@@ -102,12 +102,8 @@ export function deleteQueueEntry(tx: Tx, entryId: number): void {
   if (sql(tx.db).end.run(entryId).changes !== 1) throw new Error(`queue entry ${entryId} does not exist`)
 }
 
-interface StoredRawMessage extends Envelope {
-  readonly destinations: readonly Destination[]
-}
-
 /** Adds a message to the queue. */
-export function enqueue(app: App, tx: Tx, message: StoredRawMessage, attempts = 0): void {
+export function enqueue(app: App, tx: Tx, message: Envelope & Pick<CompleteMessage, 'destinations'>, attempts = 0) {
   sql(tx.db).insert.run({ ...message, destinations: JSON.stringify(message.destinations), attempts })
   tx.afterCommit(() => app.mailReceived.emit())
 }
