@@ -32,6 +32,8 @@ const OperatorContactList = Type.Object({
   ),
 })
 
+type ContactCounts = Record<ContactStatus, number>
+
 const OF_ACCOUNT = 'FROM contact_lists WHERE deleted_at IS NULL AND account_id = coalesce(?1, account_id)'
 
 const sql = prepareStatements((db) => ({
@@ -58,10 +60,7 @@ export const operatorContactListRoutes = (app: App) =>
           account_id: formatUuid(account.uuid),
           account: account.name,
           name,
-          contacts: Object.fromEntries(CONTACT_STATUSES.map((status) => [status, count(status)])) as Record<
-            ContactStatus,
-            number
-          >,
+          contacts: Object.fromEntries(CONTACT_STATUSES.map((status) => [status, count(status)])) as ContactCounts,
         }
       })
     },
