@@ -10,14 +10,7 @@ import { dataBody, pageById } from '#platform/http/envelope.ts'
 import { liftTimeLimit, restoreTimeLimit } from '#platform/http/request-context.ts'
 import { DataBody, PageBody, parsePage, TextOrNull } from '#platform/http/schemas.ts'
 import { CSV_HEADER, formatRows, importSuppressions } from './csv.ts'
-import {
-  ImportQuery,
-  ImportResult,
-  NewSuppressionRequest,
-  SuppressionQuery,
-  SuppressionRecord,
-  suppressionWire,
-} from './model.ts'
+import * as model from './model.ts'
 import { addSuppression, listSuppressions, listSuppressionsAfter, removeSuppression } from './suppressions.ts'
 
 const tags = ['Suppressions']
@@ -48,11 +41,11 @@ export const suppressionRoutes = (app: App) =>
         const page = parsePage(query)
         const filter = { reason: query.reason, address: query.email }
         const { suppressions, total } = listSuppressions(app.db, actor.accountId, filter, page)
-        return pageById(suppressions, { ...page, total }, (row) => suppressionWire(row, actor.accountUuid))
+        return pageById(suppressions, { ...page, total }, (row) => model.suppressionWire(row, actor.accountUuid))
       },
       {
-        query: SuppressionQuery,
-        response: PageBody(SuppressionRecord),
+        query: model.SuppressionQuery,
+        response: PageBody(model.SuppressionRecord),
         detail: describeRoute(
           'List suppressions',
           requiresOrSupport('suppressions:read'),
@@ -64,11 +57,11 @@ export const suppressionRoutes = (app: App) =>
       '/',
       async ({ actor, body, status }) => {
         const suppression = await addSuppression(app, actor, { address: body.email_address, reason: body.reason })
-        return status(201, dataBody(suppressionWire(suppression, actor.accountUuid)))
+        return status(201, dataBody(model.suppressionWire(suppression, actor.accountUuid)))
       },
       {
-        body: NewSuppressionRequest,
-        response: { 201: DataBody(SuppressionRecord) },
+        body: model.NewSuppressionRequest,
+        response: { 201: DataBody(model.SuppressionRecord) },
         detail: writes('Suppress an address', 'An existing suppression stays as it is and is returned.'),
       },
     )
@@ -95,8 +88,8 @@ export const suppressionRoutes = (app: App) =>
         return await importSuppressions(app, actor, file, query.reason).finally(() => restoreTimeLimit(request))
       },
       {
-        query: ImportQuery,
-        response: ImportResult,
+        query: model.ImportQuery,
+        response: model.ImportResult,
         detail: writes(
           'Import suppressions from CSV',
           'A file that cannot be read imports nothing; invalid lines are reported and skipped. The same file can be imported again.',

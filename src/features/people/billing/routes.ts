@@ -21,16 +21,7 @@ import { createRateLimiter, type Rate, requireTaken } from '#platform/http/rate-
 import { withoutTimeLimit } from '#platform/http/request-context.ts'
 import { CountOrNull, DataBody, PageBody, StrictObject, Text } from '#platform/http/schemas.ts'
 import { openPortal, startCheckout } from './checkout.ts'
-import {
-  CheckoutRecord,
-  CheckoutRequest,
-  PlanRecord,
-  PortalRecord,
-  PortalRequest,
-  planWire,
-  SubscriptionRecord,
-  subscriptionWire,
-} from './model.ts'
+import * as model from './model.ts'
 import { reconcile } from './reconcile.ts'
 import { loadStripe } from './stripe.ts'
 
@@ -46,8 +37,8 @@ export function billingRoutes(app: App) {
     requireTaken(limiter.take(String(accountId), 1, SESSION_RATE), 'Too many pages were requested; wait a little.')
 
   return new Elysia({ prefix: '/v1/billing', tags })
-    .get('/plans', () => onePageBody(listPlanTerms(app.config).map(planWire)), {
-      response: PageBody(PlanRecord),
+    .get('/plans', () => onePageBody(listPlanTerms(app.config).map(model.planWire)), {
+      response: PageBody(model.PlanRecord),
       detail: describeRoute(
         'List the plans',
         publicRoute,
@@ -60,10 +51,10 @@ export function billingRoutes(app: App) {
       ({ actor }) => {
         const state = readAccountState(app, actor)
         const terms = getPlanTerms(app.config, state.account.plan)
-        return dataBody(subscriptionWire(getBillingState(app.db, actor.accountId), terms, state))
+        return dataBody(model.subscriptionWire(getBillingState(app.db, actor.accountId), terms, state))
       },
       {
-        response: DataBody(SubscriptionRecord),
+        response: DataBody(model.SubscriptionRecord),
         detail: describeWith('account:read')('Get the subscription'),
       },
     )
@@ -74,8 +65,8 @@ export function billingRoutes(app: App) {
         return dataBody({ checkout_url: await startCheckout(app, actor, body) })
       },
       {
-        body: CheckoutRequest,
-        response: DataBody(CheckoutRecord),
+        body: model.CheckoutRequest,
+        response: DataBody(model.CheckoutRecord),
         detail: administers(
           'Buy a plan',
           'Returns a page of the payment provider. The plan changes when the purchase is complete. 503 where billing is not configured.',
@@ -90,8 +81,8 @@ export function billingRoutes(app: App) {
         return dataBody({ portal_url: await openPortal(app, actor, body.return_url) })
       },
       {
-        body: PortalRequest,
-        response: DataBody(PortalRecord),
+        body: model.PortalRequest,
+        response: DataBody(model.PortalRecord),
         detail: administers(
           'Manage the subscription',
           'Returns a page of the payment provider, where the subscription is changed, paid and ended. 503 where billing is not configured.',

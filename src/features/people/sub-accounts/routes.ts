@@ -14,14 +14,7 @@ import { dataBody, pageById } from '#platform/http/envelope.ts'
 import { DataBody, PageBody, PageQuery, parsePage } from '#platform/http/schemas.ts'
 import { formatUuid } from '#platform/ids.ts'
 import { createAccount } from './create-account.ts'
-import {
-  NewAccountBody,
-  NewSubAccountBody,
-  SubAccountChangeBody,
-  SubAccountDeletion,
-  SubAccountRecord,
-  subAccountWire,
-} from './model.ts'
+import * as model from './model.ts'
 import {
   changeSubAccount,
   createSubAccount,
@@ -40,7 +33,7 @@ export const subAccountRoutes = (
   app: App,
   { deleteAccount, inviteOwner }: { readonly deleteAccount: DeleteAccount; readonly inviteOwner: InviteOwner },
 ) => {
-  const toBody = (actor: Actor, account: Account) => dataBody(subAccountWire(app, actor, account))
+  const toBody = (actor: Actor, account: Account) => dataBody(model.subAccountWire(app, actor, account))
   return new Elysia({ prefix: '/v1/accounts', tags })
     .use(authenticated)
     .get(
@@ -49,12 +42,12 @@ export const subAccountRoutes = (
         const page = parsePage(query)
         const accounts = listSubAccounts(app.config, app.db, actor.accountId, page)
         return pageById(accounts, { ...page, total: countSubAccounts(app.db, actor.accountId) }, (account) =>
-          subAccountWire(app, actor, account),
+          model.subAccountWire(app, actor, account),
         )
       },
       {
         query: PageQuery,
-        response: PageBody(SubAccountRecord),
+        response: PageBody(model.SubAccountRecord),
         detail: manages('List sub-accounts', 'Newest first.'),
       },
     )
@@ -63,8 +56,8 @@ export const subAccountRoutes = (
       async ({ actor, body, status }) =>
         status(201, toBody(actor, await createSubAccount(app, actor, body, inviteOwner))),
       {
-        body: NewSubAccountBody,
-        response: { 201: DataBody(SubAccountRecord) },
+        body: model.NewSubAccountBody,
+        response: { 201: DataBody(model.SubAccountRecord) },
         detail: describeWith('sub_accounts:manage', 'account:admin')(
           'Create a sub-account',
           "Creates a separate account on your plan, together with its owner. The owner can sign in and has every right in it; therefore this needs the scope `account:admin`. If the owner's address already belongs to a user, that user keeps the password and becomes the owner through an invitation sent by mail; the response is the same. Mail of the sub-account counts against your quota too. A sub-account cannot have sub-accounts.",
@@ -73,7 +66,7 @@ export const subAccountRoutes = (
     )
     .get('/:id', ({ actor, params: { id } }) => toBody(actor, getSubAccount(app, actor, id)), {
       params,
-      response: DataBody(SubAccountRecord),
+      response: DataBody(model.SubAccountRecord),
       detail: manages('Get a sub-account'),
     })
     .patch(
@@ -81,8 +74,8 @@ export const subAccountRoutes = (
       async ({ actor, params: { id }, body }) => toBody(actor, await changeSubAccount(app, actor, id, body)),
       {
         params,
-        body: SubAccountChangeBody,
-        response: DataBody(SubAccountRecord),
+        body: model.SubAccountChangeBody,
+        response: DataBody(model.SubAccountRecord),
         detail: manages(
           'Change a sub-account',
           'Fields that are left out keep their value. While it is disabled, requests with its keys and sessions get a 401.',
@@ -104,7 +97,7 @@ export const subAccountRoutes = (
       },
       {
         params,
-        response: { 202: DataBody(SubAccountDeletion) },
+        response: { 202: DataBody(model.SubAccountDeletion) },
         detail: manages(
           'Delete a sub-account',
           'Permanently, with all its data. Its keys become invalid immediately; the rest is removed after the response.',
@@ -138,7 +131,7 @@ export const operatorNewAccountRoutes = (app: App) =>
       '/',
       async ({ body, status }) => status(201, dataBody(toOperatorAccount(app, await createAccount(app, body)))),
       {
-        body: NewAccountBody,
+        body: model.NewAccountBody,
         response: { 201: DataBody(OperatorAccount) },
         detail: commandRoute('Create an account'),
       },

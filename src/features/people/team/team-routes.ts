@@ -12,15 +12,7 @@ import { errorResponses } from '#platform/http/route-errors.ts'
 import { DataBody, PageBody, PageQuery, parsePage } from '#platform/http/schemas.ts'
 import { parseUuid } from '#platform/ids.ts'
 import { createInviter, deleteInvitation, listInvitations } from './invitations.ts'
-import {
-  CreatedInvitation,
-  InvitationRecord,
-  invitationWire,
-  MemberRecord,
-  memberWire,
-  NewInvitation,
-  RoleChange,
-} from './model.ts'
+import * as model from './model.ts'
 import { requireOwnerToChangeOwners } from './roles.ts'
 import { deleteMembership, findMember, hasOtherOwner, listMembers, type Member, setMemberRole } from './users.ts'
 
@@ -40,18 +32,22 @@ export const teamRoutes = (app: App) => {
   const invite = createInviter(app)
   return new Elysia({ prefix: '/v1/team', tags })
     .use(authenticated)
-    .get('/', ({ actor, query }) => toPage(listMembers(app.db, actor.accountId).reverse().map(memberWire), query), {
-      query: PageQuery,
-      response: PageBody(MemberRecord),
-      detail: reads('List the team', 'Newest member first.'),
-    })
+    .get(
+      '/',
+      ({ actor, query }) => toPage(listMembers(app.db, actor.accountId).reverse().map(model.memberWire), query),
+      {
+        query: PageQuery,
+        response: PageBody(model.MemberRecord),
+        detail: reads('List the team', 'Newest member first.'),
+      },
+    )
     .patch(
       '/members/:id',
-      async ({ actor, params, body }) => dataBody(memberWire(await changeRole(app, actor, params.id, body.role))),
+      async ({ actor, params, body }) => dataBody(model.memberWire(await changeRole(app, actor, params.id, body.role))),
       {
         params: memberParams,
-        body: RoleChange,
-        response: DataBody(MemberRecord),
+        body: model.RoleChange,
+        response: DataBody(model.MemberRecord),
         detail: administers(
           'Change the role of a member',
           'Only a signed-in owner can add or remove owners.',
@@ -70,10 +66,10 @@ export const teamRoutes = (app: App) => {
     .get(
       '/invitations',
       ({ actor, query }) =>
-        toPage(listInvitations(app.db, actor.accountId, app.clock.now()).map(invitationWire), query),
+        toPage(listInvitations(app.db, actor.accountId, app.clock.now()).map(model.invitationWire), query),
       {
         query: PageQuery,
-        response: PageBody(InvitationRecord),
+        response: PageBody(model.InvitationRecord),
         detail: reads('List open invitations', 'Newest first.'),
       },
     )
@@ -81,11 +77,11 @@ export const teamRoutes = (app: App) => {
       '/invitations',
       async ({ actor, body, status }) => {
         const invitation = await invite(actor, body)
-        return status(201, dataBody({ ...invitationWire(invitation), email_sent: invitation.isSent }))
+        return status(201, dataBody({ ...model.invitationWire(invitation), email_sent: invitation.isSent }))
       },
       {
-        body: NewInvitation,
-        response: { 201: DataBody(CreatedInvitation) },
+        body: model.NewInvitation,
+        response: { 201: DataBody(model.CreatedInvitation) },
         detail: administers(
           'Invite a user',
           'The link comes by mail and is valid for 7 days. Another invitation of the same address replaces the first. Only a signed-in owner can invite owners.',
