@@ -1,4 +1,5 @@
 import { expect, test } from 'bun:test'
+import { dayOf } from '#features/core/events/daily-stats.ts'
 import { purgeExpired } from '#features/lifecycle/retention/expired.ts'
 import { applyComplaint } from '#features/receiving/complaints/apply.ts'
 import { findRateAlerts, readOutcomes } from '#features/reporting/reputation/report.ts'
@@ -108,6 +109,24 @@ test('a provider that begins to block an address is an alert with the share befo
   await count(0, [[97, { outcome: 'accepted' }]])
   expect(findRateAlerts(app.db, app.clock.now())).toEqual([])
   expectBalanced(service)
+})
+
+test.each<[mail: number, complaintDay: number, rate: number | undefined]>([
+  [5000, 0, undefined],
+  [900, 0, 0.00333],
+  [900, -1, 0.00333],
+  [0, 0, undefined],
+])('complaints are a rate of the mail of a week: %d messages, complaints on day %d: %p', async (mail, day, rate) => {
+  await using service = await createEmailApi()
+  const { db, clock } = service.app
+  const count = createCounter(service)
+  // Older mail is no base.
+  await count(-8, [[9000, { outcome: 'accepted' }]])
+  await count(-5, [[mail, { outcome: 'accepted' }]])
+  db.run("INSERT INTO provider_outcomes VALUES (?, ?, 'gmail', 'complaints', 0, '', 3)", [dayOf(clock.now()) + day, IP])
+  const alerts = findRateAlerts(db, clock.now())
+  expect(alerts.map((alert) => alert.rate.toFixed(5))).toEqual(rate === undefined ? [] : [rate.toFixed(5)])
+  for (const { message } of alerts) expect(message).toContain(`had complaints about 0.3 % of a week's mail from ${IP}`)
 })
 
 test('an outcome whose transaction is refused counts nothing', async () => {

@@ -24,7 +24,7 @@ export const OUTCOME_FIELDS = {
   bounce_rate: rate('Refused, of all attempts'),
   block_rate: rate('Blocked, of all attempts'),
   deferral_rate: rate('Deferred, of all attempts'),
-  complaint_rate: rate('Complaints, of the accepted messages'),
+  complaint_rate: rate('Complaints, of the accepted messages; by day, both of the 7 days up to it'),
 }
 const Outcomes = Type.Object(OUTCOME_FIELDS)
 type OutcomeRow = Static<typeof Outcomes>
@@ -34,19 +34,28 @@ const DATE = "date(day * 86400, 'unixepoch') AS date,"
 const PAIR = "provider, nullif(source, '') AS source"
 const rateOf = (part: string, whole: string): string => `iif(${whole} > 0, min(1, 1.0 * ${part} / (${whole})), 0)`
 const ATTEMPTED = 'accepted + deferred + refused'
-const selectOutcomes = (days: string, isByDay: boolean, order: string): string =>
+/** Complaints come days after their mail, so that of a day they are a rate of the week up to it. */
+const OVER_WEEK = 'OVER (PARTITION BY provider, source ORDER BY julianday(date) RANGE 6 PRECEDING)'
+const COMPLAINTS_OF_WEEK = rateOf(`sum(complaints) ${OVER_WEEK}`, `sum(accepted) ${OVER_WEEK}`)
+const selectOutcomes = (days: string, isByDay: boolean): string =>
   `SELECT *, ${rateOf('refused', ATTEMPTED)} AS bounce_rate, ${rateOf('blocked', ATTEMPTED)} AS block_rate,
-     ${rateOf('deferred', ATTEMPTED)} AS deferral_rate, ${rateOf('complaints', 'accepted')} AS complaint_rate
+     ${rateOf('deferred', ATTEMPTED)} AS deferral_rate,
+     ${isByDay ? COMPLAINTS_OF_WEEK : rateOf('complaints', 'accepted')} AS complaint_rate
    FROM (SELECT ${isByDay ? DATE : ''} ${PAIR}, ${sumOf('accepted')} AS accepted, ${sumOf('deferred')} AS deferred,
      ${sumOf('refused')} AS refused, sum(count * is_blocked) AS blocked, ${sumOf('complaints')} AS complaints
-     FROM provider_outcomes WHERE day ${days} GROUP BY provider_outcomes.source, provider${isByDay ? ', day' : ''}) ORDER BY ${order}`
+     FROM provider_outcomes WHERE day ${days} GROUP BY provider_outcomes.source, provider${isByDay ? ', day' : ''})`
 
 const MAX_ROWS = 10_000
 const MAX_REPLIES = 1000
 const sql = prepareStatements((db) => ({
-  pairs: db.prepare<OutcomeRow, [number]>(`${selectOutcomes('>= ?', false, `${ATTEMPTED} DESC`)} LIMIT ${MAX_ROWS}`),
-  days: db.prepare<DayRow, [number]>(`${selectOutcomes('>= ?', true, 'date DESC')} LIMIT ${MAX_ROWS}`),
-  before: db.prepare<OutcomeRow, [number, number]>(selectOutcomes('BETWEEN ? AND ?', false, 'provider')),
+  pairs: db.prepare<OutcomeRow, [number]>(
+    `${selectOutcomes('>= ?', false)} ORDER BY ${ATTEMPTED} DESC LIMIT ${MAX_ROWS}`,
+  ),
+  days: db.prepare<DayRow, [number]>(
+    `SELECT * FROM (${selectOutcomes('>= ?1 - 6', true)}) WHERE date >= date(?1 * 86400, 'unixepoch')
+     ORDER BY date DESC LIMIT ${MAX_ROWS}`,
+  ),
+  before: db.prepare<OutcomeRow, [number, number]>(selectOutcomes('BETWEEN ? AND ?', false)),
   replies: db.prepare<
     Readonly<Record<'date' | 'provider' | 'source' | 'kind' | 'reply', string>> & { count: number },
     [number]
@@ -88,34 +97,36 @@ const COMPARED_DAYS = 28
 export function findRateAlerts(db: Database, now: Millis) {
   const today = dayOf(now)
   const toKey = ({ provider, source }: Pick<OutcomeRow, 'provider' | 'source'>) => `${provider} ${source ?? ''}`
-  const enough = sql(db)
-    .days.all(today - 1)
-    .filter(({ accepted, deferred, refused }) => accepted + deferred + refused >= MIN_ATTEMPTS)
+  const isEnough = ({ accepted, deferred, refused }: DayRow) => accepted + deferred + refused >= MIN_ATTEMPTS
+  const latest = Map.groupBy(sql(db).days.all(today - 1), toKey)
   /** Of the days before today, and before yesterday. */
   const earlierRates = [today, today - 1].map((day) => {
     const rows = sql(db).before.all(day - COMPARED_DAYS, day - 1)
     return new Map(rows.map((row) => [toKey(row), row]))
   })
-  const alerts = [...Map.groupBy(enough, toKey).values()].flatMap(([row]) => {
-    if (!row) return []
-    const { provider, source, date } = row
-    const age = date === formatDay(today) ? 0 : 1
-    const before = earlierRates[age]?.get(toKey(row))
-    return LIMITS.flatMap(({ kind, rate: rateName, max, growth, did, advice }) => {
+  const alerts = [...latest.values()].flatMap((rows) =>
+    LIMITS.flatMap(({ kind, rate: rateName, max, growth, did, advice }) => {
+      // Complaints also come on days without mail.
+      const row = rows.find((day) => isEnough(day) || (kind === 'complaints' && day.complaints >= MIN_COUNT))
+      if (!row) return []
+      const { provider, source, date } = row
+      const age = date === formatDay(today) ? 0 : 1
+      const before = earlierRates[age]?.get(toKey(row))
       const [rate, rateBefore] = [row[rateName], before?.[rateName]]
       if (row[kind] < MIN_COUNT || rate < Math.max(max, growth * (rateBefore ?? 0))) return []
       const found = sql(db).topReply.get(today - age, source ?? '', provider, kind)
       // All of them were blocked, which is an alert of its own.
       if (!found) return []
       const name = provider === 'other' ? 'Providers without an entry' : provider
-      const mail = `${age === 0 ? "today's" : "yesterday's"} mail${source === null ? '' : ` from ${source}`}`
+      const when = kind === 'complaints' ? "a week's" : age === 0 ? "today's" : "yesterday's"
+      const mail = `${when} mail${source === null ? '' : ` from ${source}`}`
       const earlier = rateBefore === undefined ? '' : `; before ${formatRate(rateBefore)}`
       const reply = found.reply === '' ? '.' : `; reply: ${found.reply}`
       const message = `${name} ${did} ${formatRate(rate)} of ${mail}${earlier}${reply}`
       const alert = { provider, source, date, kind, rate, rate_before: rateBefore ?? null, message, advice }
       return [{ alert, severity: rate / max }]
-    })
-  })
+    }),
+  )
   return alerts.sort((a, b) => b.severity - a.severity).map(({ alert }) => alert)
 }
 
