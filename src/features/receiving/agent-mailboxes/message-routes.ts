@@ -15,7 +15,16 @@ import { notFound } from '#platform/errors.ts'
 import { fileResponseSpec } from '#platform/http/download.ts'
 import { dataBody, pageBody, timeKey } from '#platform/http/envelope.ts'
 import { locatedAt, responseHeaders } from '#platform/http/route-errors.ts'
-import { DataBody, OptionalNullable, PageBody, parseRowRange, RowRangeQuery, StrictObject, Text, Uuid } from '#platform/http/schemas.ts'
+import {
+  DataBody,
+  OptionalNullable,
+  PageBody,
+  parseRowRange,
+  RowRangeQuery,
+  StrictObject,
+  Text,
+  Uuid,
+} from '#platform/http/schemas.ts'
 import { formatUuid } from '#platform/ids.ts'
 import {
   AutoResponderChange,

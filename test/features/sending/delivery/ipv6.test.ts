@@ -69,6 +69,30 @@ test('with auto, a host with IPv6 only gets its mail once the address is confirm
   expect(recipient).toMatchObject({ status: 'sent', sendingIp: '::1' })
 })
 
+test('with auto, an address of the host name is used once each domain was checked since it was first seen', async () => {
+  await using server = await startScriptedSmtp({}, { address: '::1' })
+  const zone = { ...CONFIRMED, 'six.test': { AAAA: ['::1'] } }
+  const clock = new ManualClock(Date.UTC(2026, 2, 15, 12, 30))
+  await using flow = await startMailFlow({
+    zone,
+    smtpPort: server.port,
+    clock,
+    settings: { TASSIS_HOSTNAME: 'mail.tassis.test' },
+  })
+  const names = new SourceNames(flow.app, () => ['::1'])
+  const { db } = flow.app
+  db.run('UPDATE domains SET spf_verified = 1, checked_at = ?', [clock.now() - 1])
+  await names.check()
+  expect((await flow.outcome('bob@six.test')).recipient.lastError).toContain('only over IPv6')
+  clock.advance(minutes(1))
+  db.run('UPDATE domains SET checked_at = ?', [clock.now()])
+  // Seen again, also by another process, it stays as it was.
+  await names.check()
+  clock.advance(minutes(1))
+  await new SourceNames(flow.app, () => ['::1']).check()
+  expect((await flow.outcome('eve@six.test')).recipient.status).toBe('sent')
+})
+
 test.each([
   '550-5.7.1 [::1] This message does not meet IPv6 sending guidelines\r\n550 5.7.1 regarding PTR records and authentication.',
   '554 5.7.1 Service unavailable; Client host [::1] blocked using zen.spamhaus.org',

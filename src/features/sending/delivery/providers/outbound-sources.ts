@@ -5,8 +5,10 @@
 import { isIP, isIPv6 } from 'node:net'
 import { networkInterfaces } from 'node:os'
 import type { App } from '#features/core/app/app.ts'
+import { getMeta, setMeta } from '#features/core/events/record.ts'
 import { storeNewest } from '#platform/bounded-map.ts'
 import { prepareStatements } from '#platform/db/open.ts'
+import { parseJsonObject } from '#platform/json-object.ts'
 import { perOwner } from '#platform/per-owner.ts'
 import { shareRun } from '#platform/queue/share-run.ts'
 import type { Config } from '#platform/settings/config.ts'
@@ -75,12 +77,16 @@ const ipv6Of = perOwner((_: Config): { problem: string | undefined } => ({ probl
 export const usesIpv6 = (config: Config): boolean =>
   config.ipv6 === true || (config.ipv6 === 'auto' && ipv6Of(config).problem === undefined)
 
+/** JSON of the addresses of the host name and since when they include our IPv6 address, `at`. */
+const SEEN_KEY = 'ipv6_seen'
+
 const sql = prepareStatements((db) => ({
-  // The address was configured on `day`, of which the time is not known.
+  // The address was configured on `day`, of which the time is not known; one of the host name was seen at `at`.
   uncovered: db.prepare<{ n: number }, [number]>(
     `SELECT 1 AS n FROM domains WHERE account_id = ? AND deleted_at IS NULL AND verified_at IS NOT NULL
-     AND (spf_verified = 0 OR coalesce(checked_at, 0) <
-       (SELECT coalesce(max(day) + 1, 1) * 86400000 FROM warm_ups WHERE provider = '' AND instr(source, ':') > 0)) LIMIT 1`,
+     AND (spf_verified = 0 OR coalesce(checked_at, 0) < max(
+       (SELECT coalesce(max(day) + 1, 1) * 86400000 FROM warm_ups WHERE provider = '' AND instr(source, ':') > 0),
+       (SELECT coalesce(max(value->>'at'), 0) FROM meta WHERE key = '${SEEN_KEY}'))) LIMIT 1`,
   ),
 }))
 
@@ -111,14 +117,17 @@ export interface SourceName extends OutboundSource {
   readonly isChecked: boolean
 }
 
+/** Commands that only look have no database. */
+type NamedApp = Pick<App, 'config' | 'log' | 'resolver'> & Partial<Pick<App, 'clock' | 'commit' | 'db'>>
+
 export class SourceNames {
-  readonly #app: Pick<App, 'config' | 'log' | 'resolver'>
+  readonly #app: NamedApp
   readonly #listLocalAddresses: () => readonly string[]
   #checked: readonly SourceName[] = []
 
   /** @param listLocalAddresses those of this machine */
   constructor(
-    app: Pick<App, 'config' | 'log' | 'resolver'>,
+    app: NamedApp,
     listLocalAddresses = () =>
       Object.values(networkInterfaces())
         .flatMap((found) => found ?? [])
@@ -155,11 +164,22 @@ export class SourceNames {
       }),
     )
     foundIpsOf(this.#app.config).ips = sources.map(({ ip }) => ip)
-    const state = ipv6Of(this.#app.config)
-    state.problem = this.#findIpv6Problem()
+    const problem = this.#findIpv6Problem()
+    if (problem === undefined && this.#app.config.outboundIps.length === 0) await this.#recordSeen()
+    ipv6Of(this.#app.config).problem = problem
     for (const { ip, problem } of this.#checked)
       if ((this.#app.config.ipv6 === true || !isIPv6(ip)) && problem !== undefined && problem !== known.get(ip))
         this.#app.log.warn({ source: ip }, problem)
+  }
+
+  /** Before mail leaves from another address of the host name: SPF records that do not name the host may not cover it. */
+  async #recordSeen(): Promise<void> {
+    const { clock, commit, db } = this.#app
+    if (!clock || !commit || !db) return
+    const ips = this.#checked.map(({ ip }) => ip).sort()
+    const seen = parseJsonObject(getMeta(db, SEEN_KEY) ?? '')
+    if (String(seen?.['ips']) === String(ips)) return
+    await commit.writeFromReserve((tx) => setMeta(tx.db, SEEN_KEY, JSON.stringify({ ips, at: clock.now() })))
   }
 
   /** The configured addresses; without any, those to which the host name leads. */
