@@ -54,6 +54,10 @@ const sql = prepareStatements((db) => ({
     `INSERT INTO postmaster_data (domain_id, asked_at, data) SELECT id, ?2, ?3 FROM domains WHERE id = ?1
      ON CONFLICT DO UPDATE SET asked_at = excluded.asked_at, data = excluded.data`,
   ),
+  postpone: db.prepare(
+    `INSERT INTO postmaster_data (domain_id, asked_at) SELECT id, ?2 FROM domains WHERE id = ?1
+     ON CONFLICT DO UPDATE SET asked_at = excluded.asked_at`,
+  ),
 }))
 
 /** What Google said last; undefined: nothing. */
@@ -98,7 +102,11 @@ export async function askGoogle(app: App, signal: AbortSignal, url = GOOGLE_URL)
     const ask = await signIn(app, signal, url)
     for (const { id, domain } of due) {
       if (signal.aborted) return
-      const data = await askAboutDomain(ask, domain, now)
+      const data = await askAboutDomain(ask, domain, now).catch(async (error: unknown) => {
+        // Still due, but after the others: a domain about which Google always fails must not keep them waiting.
+        await app.commit.write((tx) => void sql(tx.db).postpone.run(id, now - INTERVAL_MS))
+        throw error
+      })
       await app.commit.write((tx) => void sql(tx.db).store.run(id, now, data && JSON.stringify(data)))
     }
   })

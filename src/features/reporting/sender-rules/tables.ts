@@ -6,7 +6,7 @@ export const postmasterData = sqliteTable(
   'postmaster_data',
   {
     domainId: integer('domain_id').primaryKey(),
-    /** When Google last answered, with data or without. */
+    /** When Google last answered, with data or without; after a failure a time by which it is due again. */
     askedAt: time('asked_at').notNull(),
     /** JSON of a `GoogleReport`; null: Google shows the service account nothing of the domain. */
     data: text('data'),

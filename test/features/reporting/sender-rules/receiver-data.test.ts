@@ -46,6 +46,7 @@ async function startReceiversTest(more: Readonly<Record<string, string>> = {}) {
     if (pathname === '/snds/data.aspx')
       return search === '?key=right%20key' ? new Response(stub.csv) : new Response('<html>', { status: 200 })
     if (request.headers.get('authorization') !== 'Bearer token-1') return new Response('', { status: 401 })
+    if (pathname.startsWith('/v2/domains/failing.org/')) return new Response('', { status: 503 })
     if (pathname.startsWith('/v2/domains/strange.org/')) return Response.json({ error: {} }, { status: 400 })
     if (!pathname.startsWith('/v2/domains/example.com/')) return Response.json({ error: {} }, { status: 403 })
     if (pathname.endsWith('/complianceStatus') && request.method === 'GET')
@@ -204,6 +205,23 @@ test('a domain that Google does not know by its name keeps no other from being a
   await r.askGoogle()
   expect(r.stub.asked.filter((path) => path.endsWith('/complianceStatus'))).toHaveLength(3)
   expect(r.problems()).toEqual([])
+})
+
+test('a domain about which Google always fails does not keep the others from being asked', async () => {
+  await using r = await startReceiversTest()
+  r.app.db.run("UPDATE domains SET id = 1000 + id WHERE domain = 'example.com'")
+  await createDomain(r.app, r.actor, 'failing.org')
+  r.app.db.run("UPDATE domains SET verified_at = 1, id = -id WHERE domain = 'failing.org'")
+  for (let run = 0; run < 2; run++) {
+    await r.askGoogle()
+    r.clock.advance(hours(1))
+  }
+  expect(r.stub.asked.filter((path) => path.endsWith('/complianceStatus'))).toEqual(
+    ['failing.org', 'secret.org', 'example.com', 'failing.org'].map(
+      (name) => `GET /v2/domains/${name}/complianceStatus`,
+    ),
+  )
+  expect(r.problems()).toEqual(['it responded with 503'])
 })
 
 test('an API that is not enabled is a failure, and not a domain that is not shared', async () => {
