@@ -50,7 +50,7 @@ type Reader = (facts: Facts, receiver: Receiver) => Verdict
 
 /** What is older says nothing about today. */
 export const MAX_AGE_MS = days(3)
-/** Recipients without whom a rate means nothing; and deliveries of which a single complaint is at most 0.1 %. */
+/** Recipients or messages without which a rate means nothing; and deliveries of which a single complaint is at most 0.1 %. */
 const [MIN_RECIPIENTS, MIN_FOR_COMPLAINTS] = [100, 1000]
 
 type TextName = keyof typeof rules.texts
@@ -177,7 +177,8 @@ const readTls: Reader = ({ app: { db, config }, domain }, { name, domains }) => 
 const readAlignment: Reader = (facts, receiver) => {
   const { app, domain, now } = facts
   const { messages, aligned, seenAt } = figures.countAligned(app.db, domain.accountId, now, domain.domain)
-  if (messages > 0) {
+  // Of a few messages the records in DNS say more.
+  if (messages >= MIN_RECIPIENTS) {
     const state = judgeRate(1 - aligned / messages, 0.02, 0.1)
     return say(state, 'dmarc_reports', 'alignment reported', { messages, aligned }, isoTime(seenAt))
   }
