@@ -1,10 +1,14 @@
 /**
- * @module Erases personal fields of audit entries together with the salt of their digest. The action, its time and the
- * kind of resource stay, and the chain still verifies. Works in steps; the caller stores the cursor.
+ * @module Erases personal fields of audit entries together with the salt of their digest: the action, its time and the
+ * kind of resource stay, and the chain still verifies. Works in steps; the caller stores the cursor. Also deletes the
+ * oldest entries: the hash of the last deleted one stays as the anchor on which the first remaining entry builds.
  */
+
+import type { App } from '#features/core/app/app.ts'
 import type { Tx } from '#platform/db/commit.ts'
 import { prepareStatements } from '#platform/db/open.ts'
-import { ERASED } from './chain.ts'
+import type { Millis } from '#platform/time/clock.ts'
+import { ERASED, setChainAnchor } from './chain.ts'
 import type { StoredAuditEntry } from './read.ts'
 
 type EntryTexts = Pick<StoredAuditEntry, 'id' | 'actorId' | 'ipAddress' | 'resourceId' | 'metadata'>
@@ -18,6 +22,11 @@ const sql = prepareStatements((db) => ({
   erase: db.prepare<unknown, [string, number]>(
     'UPDATE audit_logs SET actor_id = ?, ip_address = NULL, resource_id = NULL, metadata = NULL, salt = NULL WHERE id = ?',
   ),
+  // Times never decrease along the ids, so the oldest entries come first.
+  oldest: db.prepare<{ id: number; hash: Uint8Array; createdAt: Millis }, [number]>(
+    'SELECT id, hash, created_at AS createdAt FROM audit_logs ORDER BY id LIMIT ?',
+  ),
+  removeUpTo: db.prepare('DELETE FROM audit_logs WHERE id <= ?'),
 }))
 
 export interface ErasureStep {
@@ -56,3 +65,26 @@ export function eraseMatchingAuditEntries(tx: Tx, { accountId, after, limit, mat
  */
 export const eraseAccountAuditEntries = (tx: Tx, accountId: number, limit: number, after = 0): ErasureStep =>
   eraseMatchingAuditEntries(tx, { accountId, after, limit, matches: () => true })
+
+const BATCH_SIZE = 200
+
+/** Deletes entries older than `before`, oldest first, in its own transactions. Returns their number. */
+export async function purgeAuditLog(app: App, before: Millis): Promise<number> {
+  for (let removed = 0; ; ) {
+    const rows = await app.commit.writeFromReserve((tx) => purgeAuditEntries(tx, before, BATCH_SIZE))
+    removed += rows
+    if (rows < BATCH_SIZE) return removed
+  }
+}
+
+/** Deletes one batch in the caller's transaction and returns the number of entries deleted. */
+export function purgeAuditEntries(tx: Tx, before: Millis, limit: number): number {
+  const entries = sql(tx.db).oldest.all(limit)
+  const firstKept = entries.findIndex(({ createdAt }) => createdAt >= before)
+  const old = firstKept < 0 ? entries : entries.slice(0, firstKept)
+  const last = old.at(-1)
+  if (!last) return 0
+  setChainAnchor(tx.db, last.id, new Uint8Array(last.hash))
+  sql(tx.db).removeUpTo.run(last.id)
+  return old.length
+}

@@ -11,7 +11,7 @@ import { MAX_DIFFERENCES } from '#platform/db/consistency.ts'
 import { isDatabaseCorrupt } from '#platform/db/corruption.ts'
 import { openReadOnly } from '#platform/db/open.ts'
 import { formatUuid } from '#platform/ids.ts'
-import { SOURCES } from './sources.ts'
+import { SOURCES } from './garbage.ts'
 
 /** Returns a sentence for each damaged blob, up to a limit; none when all content is as it was stored. */
 export function describeDamagedContent(db: Database, dataDir: string): string[] {

@@ -3,6 +3,7 @@
  * another row may hold the same reference; the sweep (`sweep.ts`) checks this. The only writer of `content_garbage`.
  */
 import type { App } from '#features/core/app/app.ts'
+import { TABLE_FACTS } from '#features/core/app/table-facts.ts'
 import type { ContentRef } from '#platform/content/store.ts'
 import type { Tx } from '#platform/db/commit.ts'
 import { prepareStatements } from '#platform/db/open.ts'
@@ -51,4 +52,27 @@ export async function dropContentOnFailure<T>(
     await app.commit.writeFromReserve((tx) => dropContent(app, tx, stored)).catch(() => undefined)
     throw error
   }
+}
+
+export interface Source {
+  readonly table: string
+  /** Columns that hold one reference. */
+  readonly columns: readonly string[]
+  /** Columns that hold a JSON array of objects with the reference in `ref`. */
+  readonly json: readonly string[]
+}
+
+const listSources = (toSource: (table: string) => Source): Source[] =>
+  [...TABLE_FACTS.keys()].map(toSource).filter(({ columns, json }) => columns.length + json.length > 0)
+
+/**
+ * Every column that refers to the content stores, as the tables state it. The sweep would delete blobs to which only
+ * another column refers, so test/features/core/content-gc/sources.test.ts compares the facts with the tables.
+ */
+export const SOURCES: Readonly<Record<StoreName, readonly Source[]>> = {
+  content: listSources((table) => {
+    const { content = [], attachments } = TABLE_FACTS.get(table) ?? {}
+    return { table, columns: content, json: attachments === undefined ? [] : [attachments] }
+  }),
+  rawMail: listSources((table) => ({ table, columns: TABLE_FACTS.get(table)?.rawMail ?? [], json: [] })),
 }

@@ -6,8 +6,7 @@ import { join } from 'node:path'
 import { ENCODING, formatMonth, idOfRef, monthOfRef, toRef } from '#platform/content/read.ts'
 import { openReadOnly } from '#platform/db/open.ts'
 import { answerRequest } from '#platform/process/worker-answer.ts'
-import type { StoreName } from './garbage.ts'
-import { SOURCES, type Source } from './sources.ts'
+import { SOURCES, type Source, type StoreName } from './garbage.ts'
 
 export interface BlobsOfMonth {
   readonly folder: string

@@ -2,7 +2,8 @@
  * @module Deletes blobs of the content stores to which no row refers: those whose reference a row dropped
  * (`garbage.ts`), and once a month all others, such as blobs of an email that was rejected after they were stored. A
  * blob is deleted only when a scan of all rows, begun after the reference was dropped, finds no reference to it, and
- * no write has reused it since then.
+ * no write has reused it since then. Erasures and deletions also have it overwrite deleted data in the files, before
+ * they report completion (`requestScrub`).
  */
 import type { Database } from 'bun:sqlite'
 import { join } from 'node:path'
@@ -183,4 +184,36 @@ export function startSweeper(app: App): DueLoop {
     }
   })
   return loop
+}
+
+const getScrubState = perOwner(
+  (_: App): { running?: Promise<boolean> | undefined; next?: Promise<boolean> | undefined } => ({}),
+)
+
+/**
+ * Resolves with true once no database file contains data deleted before the call: unreferenced content is swept, free
+ * pages are released, gaps in pages are zeroed, the WALs are empty. Resolves with false when content was reused within
+ * the last minutes or a reader holds a database for long; the caller then tries again later. Concurrent calls share one
+ * run that began after them.
+ */
+export function requestScrub(app: App): Promise<boolean> {
+  const state = getScrubState(app)
+  if (!state.running) return startScrub(app)
+  state.next ??= state.running.catch(() => false).then(() => startScrub(app))
+  return state.next
+}
+
+function startScrub(app: App): Promise<boolean> {
+  const state = getScrubState(app)
+  state.next = undefined
+  state.running = scrub(app).finally(() => {
+    state.running = undefined
+  })
+  return state.running
+}
+
+async function scrub(app: App): Promise<boolean> {
+  const stayingCount = await sweep(app)
+  const isClean = await app.scrubFiles()
+  return isClean && stayingCount === 0
 }

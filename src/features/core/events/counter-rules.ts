@@ -4,7 +4,7 @@
  */
 import { type ConsistencyRule, queryRule, type Row } from '#platform/db/consistency.ts'
 import { hours } from '#platform/units.ts'
-import { type HorizonKind, toHorizonKey } from './horizon.ts'
+import { type HorizonKind, toHorizonKey } from './purge.ts'
 
 const HOUR_MS = hours(1)
 

@@ -1,13 +1,15 @@
 /**
  * @module Deletes the oldest events and counters of an account. The feed then begins with a later event; daily
- * statistics stay. Sequence numbers are never reused.
+ * statistics stay. Sequence numbers are never reused. Stores the horizon of each kind of row: the time from which on all
+ * rows still exist. Retention may have deleted older ones, because of their age or to stay within a storage budget, so
+ * counters are compared with sums over rows only from the horizon on.
  */
 import type { Database } from 'bun:sqlite'
 import type { Tx } from '#platform/db/commit.ts'
 import { prepareStatements } from '#platform/db/open.ts'
 import type { Millis } from '#platform/time/clock.ts'
-import { raiseHorizon } from './horizon.ts'
-import { CAPTURED_PREFIX } from './record.ts'
+import { hours } from '#platform/units.ts'
+import { CAPTURED_PREFIX, getMeta, setMeta } from './record.ts'
 
 // Hour 0 holds totals without an hour.
 const OLD_HOURS_SQL = 'SELECT hour FROM counters WHERE account_id = ?1 AND metric = ?2 AND hour > 0 AND hour < ?3'
@@ -101,4 +103,21 @@ function chooseStatements(db: Database, metric: string) {
   const { firstOld, firstEmpty, deleteOld, deleteEmpty } = sql(db)
   const isHistory = HISTORY_PREFIXES.some((beginning) => metric.startsWith(beginning))
   return isHistory ? { first: firstOld, remove: deleteOld } : { first: firstEmpty, remove: deleteEmpty }
+}
+
+/** events: rows of the event log. logs: emails with their recipients and dependent rows, broadcasts and operations. */
+export type HorizonKind = 'events' | 'logs'
+
+const HOUR_MS = hours(1)
+
+/** Key of the horizon in `meta`. */
+export const toHorizonKey = (kind: HorizonKind): string => `retention:${kind}`
+
+/** The full hour from which on every row of the kind exists; 0 if nothing was ever deleted. */
+export const readHorizon = (db: Database, kind: HorizonKind): Millis => Number(getMeta(db, toHorizonKey(kind)) ?? 0)
+
+/** Records that rows from before `time` may be deleted from this transaction on. The horizon never moves back. */
+export function raiseHorizon(tx: Tx, kind: HorizonKind, time: Millis): void {
+  const hour = Math.ceil(time / HOUR_MS) * HOUR_MS
+  if (hour > readHorizon(tx.db, kind)) setMeta(tx.db, toHorizonKey(kind), String(hour))
 }

@@ -1,6 +1,6 @@
 /**
  * @module Creates, updates and reads operations: long-running and bulk work as the API shows it. The only writer of
- * `operations`, with `erase.ts` and `purge.ts`.
+ * `operations`.
  */
 import type { Database } from 'bun:sqlite'
 import type { Actor, App } from '#features/core/app/app.ts'
@@ -9,6 +9,7 @@ import { insertSql, prepareStatements } from '#platform/db/open.ts'
 import { belowId, type RowWindow } from '#platform/db/row-window.ts'
 import { notFound } from '#platform/errors.ts'
 import { formatUuid, newUuid, parseUuid } from '#platform/ids.ts'
+import type { Millis } from '#platform/time/clock.ts'
 import { days } from '#platform/units.ts'
 import type { operations } from './tables.ts'
 
@@ -59,6 +60,10 @@ const sql = prepareStatements((db) => ({
      failed_items = coalesce(?4, failed_items), error_summary = iif(?5, ?6, error_summary), metadata = iif(?7 IS NULL, metadata, json_patch(coalesce(metadata, '{}'), ?7)), updated_at = ?8,
      completed_at = iif(?1 IN ('completed', 'failed'), ?8, completed_at) WHERE id = ?9 AND status IN ('pending', 'processing')`,
   ),
+  after: db.prepare<OldOperation, [number, number]>(`${SELECT} WHERE id > ? ORDER BY id LIMIT ?`),
+  byId: db.prepare<OldOperation, [number]>(`${SELECT} WHERE id = ?`),
+  // The row with the largest id stays: its id would otherwise be reused, and emails refer to operations by id.
+  delete: db.prepare('DELETE FROM operations WHERE id = ? AND id < (SELECT max(id) FROM operations)'),
 }))
 
 /** Limits error summaries, which may quote long texts. */
@@ -143,3 +148,22 @@ export const listOperations = (
 
 /** Deletes all operations of a deleted account. */
 export const deleteOperationsOfAccount = (tx: Tx, accountId: number): void => void sql(tx.db).removeAll.run(accountId)
+
+/** The fields of an operation that retention reads. */
+export type OldOperation = Readonly<Pick<typeof operations.$inferSelect, 'id' | 'status' | 'createdAt' | 'expiresAt'>>
+
+const SELECT = 'SELECT id, status, created_at AS createdAt, expires_at AS expiresAt FROM operations'
+
+/** Operations after a row id, in order; row ids grow with created_at. */
+export const listOperationsAfter = (db: Database, id: number, limit: number): OldOperation[] =>
+  sql(db).after.all(id, limit)
+
+export const findOldOperation = (db: Database, id: number): OldOperation | undefined =>
+  sql(db).byId.get(id) ?? undefined
+
+/** Whether an operation has ended and expired at `now`. */
+export const isExpired = ({ status, expiresAt }: OldOperation, now: Millis): boolean =>
+  (status === 'completed' || status === 'failed') && expiresAt < now
+
+/** Deletes an operation to which nothing refers any more. Returns false for the newest operation, which stays. */
+export const deleteOperation = (tx: Tx, id: number): boolean => sql(tx.db).delete.run(id).changes === 1

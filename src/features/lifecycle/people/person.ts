@@ -1,11 +1,11 @@
 /**
- * @module /v1/people: gathers what an account has of one recipient, by address: whether mail reaches the person, and what became of
- * it. Reads a limited number of rows, however much there is. Never writes.
+ * @module /v1/people: gathers what an account has of one recipient, by address: whether mail reaches the person, and
+ * what became of it. Reads a limited number of rows, however much there is. Never writes.
  */
 import type { Database } from 'bun:sqlite'
-import { Type } from '@sinclair/typebox'
+import { type Static, Type } from '@sinclair/typebox'
 import { Elysia } from 'elysia'
-import { type SuppressionRecord, suppressionWire } from '#features/audience/suppressions/model.ts'
+import { SuppressionRecord, suppressionWire } from '#features/audience/suppressions/model.ts'
 import { listSuppressions, type Suppression } from '#features/audience/suppressions/suppressions.ts'
 import { getTenantId } from '#features/core/accounts/work-budget.ts'
 import type { Actor, App } from '#features/core/app/app.ts'
@@ -14,6 +14,7 @@ import { listAuditEntries } from '#features/core/audit-logs/read.ts'
 import { findErasure } from '#features/lifecycle/privacy/erasures.ts'
 import { findUserByUuid } from '#features/people/team/users.ts'
 import { listInbound } from '#features/receiving/inbound/api/inbound-emails.ts'
+import { EmailRow, StateField } from '#features/sending/emails/model.ts'
 import { findEmail } from '#features/sending/emails/read.ts'
 import { parseSearch, scanMatches, searchEmails } from '#features/sending/emails/search-list.ts'
 import { emailRowWire, hideContent, type MaxAttempts, toRecipientState } from '#features/sending/emails/wire.ts'
@@ -22,7 +23,7 @@ import { isEngagedSql } from '#features/sending/queue/settle.ts'
 import { statusName } from '#features/sending/queue/status.ts'
 import { listApiKeys } from '#features/setup/api-keys/keys.ts'
 import { hasScope } from '#features/setup/api-keys/scopes.ts'
-import { toContactStatus } from '#features/setup/contact-store/status.ts'
+import { CONTACT_STATUSES, toContactStatus } from '#features/setup/contact-store/status.ts'
 import {
   COMPLAINT,
   EVERY,
@@ -36,12 +37,101 @@ import { prepareStatements } from '#platform/db/open.ts'
 import { invalid } from '#platform/errors.ts'
 import { describeRoute } from '#platform/http/access.ts'
 import { dataBody, isoTime, isoTimeOrNull } from '#platform/http/envelope.ts'
-import { DataBody, TextOrNull } from '#platform/http/schemas.ts'
+import * as S from '#platform/http/schemas.ts'
 import { formatUuid, parseUuid, type UuidBytes } from '#platform/ids.ts'
 import type { Millis } from '#platform/time/clock.ts'
 import { seconds } from '#platform/units.ts'
 import { parseMailbox } from '#protocols/address/parse.ts'
-import { PersonRecord, type PersonSuppression } from './model.ts'
+
+const PersonSuppression = Type.Object(
+  {
+    ...SuppressionRecord.properties,
+    sentence: S.Text('Which mail it stops, and why.'),
+    source_email: S.NullablePart('Email that caused it; null when there was none, or it has been deleted.', {
+      id: S.Uuid({ description: 'Id of the email.' }),
+      subject: S.Text('Subject.'),
+      created_at: S.Timestamp({ description: 'When it was accepted.' }),
+    }),
+    added_by: S.NullablePart('Who added it; null: an import, or no longer known.', {
+      type: S.Text('user, api_key, operator, recipient, or system: this service.'),
+      id: S.Text('Id of the user or the key; otherwise as in the audit log.'),
+      name: S.TextOrNull('Name of the user or the key; null: it has none, or was deleted.'),
+    }),
+  },
+  { title: 'PersonSuppression' },
+)
+type PersonSuppression = Static<typeof PersonSuppression>
+
+const PersonEmail = Type.Object(
+  {
+    ...EmailRow.properties,
+    recipient_state: { ...StateField, description: 'What became of the copy of this person.' },
+  },
+  { title: 'PersonEmail' },
+)
+
+const PersonRecord = Type.Object({
+  address: S.Text('The address, in lower case; its domain in A-labels.'),
+  display_names: Type.Array(Type.String(), {
+    description: 'Names under which it got the newest emails, newest first.',
+  }),
+  can_receive: Type.Boolean({
+    description: 'False while a suppression stops all mail to the address. True also for one that never got mail.',
+  }),
+  sentence: S.Text('Which mail the address gets, and why not all.'),
+  suppressions: Type.Array(PersonSuppression, { description: 'The newest 20.' }),
+  emails: S.Part('Emails to the address.', {
+    total: S.Count('Number of emails; 10,001 means more.'),
+    first_at: S.TimeOrNull('When the first stored one was accepted; null: there is none.'),
+    last_at: S.TimeOrNull('When the last one was accepted.'),
+    counted: S.Count('Number of the newest emails that the fields below are about: at most 500.'),
+    by_state: Type.Record(Type.String(), Type.Integer(), { description: 'Their number by `recipient_state`.' }),
+    last_opened_at: S.TimeOrNull('When one of them was last opened; null: none was, or opens are not tracked.'),
+    last_clicked_at: S.TimeOrNull('When a link of one of them was last clicked.'),
+  }),
+  recent_emails: Type.Array(PersonEmail, { description: 'The newest 20.' }),
+  lists: S.Nullable(
+    Type.Array(
+      Type.Object({
+        id: S.Uuid({ description: 'Id of the contact list.' }),
+        name: S.Text('Its name.'),
+        status: S.StringEnum(CONTACT_STATUSES, { description: 'Status of the contact.' }),
+        subscribed_at: S.Timestamp({ description: 'When it was added, confirmed, or resubscribed.' }),
+        unsubscribed_at: S.TimeOrNull('When it left the list; null: it has not.'),
+      }),
+    ),
+    { description: 'Contact lists that the address is on, at most 100; null without the scope contacts:read.' },
+  ),
+  received: S.Nullable(
+    Type.Array(
+      Type.Object({
+        id: S.Uuid({ description: 'Id of the inbound email.' }),
+        subject: S.Text('Subject.'),
+        created_at: S.Timestamp({ description: 'When it was received.' }),
+      }),
+    ),
+    { description: 'The newest 10 inbound emails from the address; null without the scope inbound:read.' },
+  ),
+  mailboxes: S.Nullable(
+    Type.Array(
+      Type.Object({
+        id: S.Uuid({ description: 'Id of the agent mailbox.' }),
+        address: S.Text('Its address.'),
+        messages: S.Count('Messages from the person.'),
+        last_message_at: S.Timestamp({ description: 'When the last one arrived.' }),
+      }),
+    ),
+    {
+      description:
+        'The 10 agent mailboxes that last got a message from the address; null without the scope mailboxes:read.',
+    },
+  ),
+  erasure: S.NullablePart('Present while the person is being erased, and after it while a suppression remembers it.', {
+    state: S.StringEnum(['running', 'erased'], { description: '`running`: rows are still being removed.' }),
+    operation_id: S.Nullable(S.Uuid(), { description: 'Operation of a running erasure.' }),
+  }),
+})
+export type PersonRecord = Static<typeof PersonRecord>
 
 /** Newest emails whose states are counted: some 5 ms; each has at most 50 recipients. */
 const MAX_COUNTED_EMAILS = 500
@@ -265,7 +355,7 @@ function readErasure(db: Database, accountId: number, address: string): PersonRe
 }
 
 // Null when its percent-encoding is invalid; then it is not an address either.
-const params = Type.Object({ address: TextOrNull('The address, URL-encoded, in any spelling.') })
+const params = Type.Object({ address: S.TextOrNull('The address, URL-encoded, in any spelling.') })
 
 export const peopleRoutes = (app: App, { maxAttempts }: { readonly maxAttempts: MaxAttempts }) =>
   new Elysia({ prefix: '/v1/people', tags: ['People'] })
@@ -275,7 +365,7 @@ export const peopleRoutes = (app: App, { maxAttempts }: { readonly maxAttempts: 
       async ({ actor, params }) => dataBody(await readPerson(app, actor, params.address ?? '', maxAttempts)),
       {
         params,
-        response: DataBody(PersonRecord),
+        response: S.DataBody(PersonRecord),
         detail: describeRoute(
           'Get a recipient',
           requiresOrSupport('emails:read', 'suppressions:read'),

@@ -14,7 +14,7 @@ import { announceAccessChange, announceSendingChange } from '#features/core/app/
 import type { Actor, App } from '#features/core/app/app.ts'
 import { auditChange } from '#features/core/audit-logs/audit.ts'
 import { eraseAccountAuditEntries } from '#features/core/audit-logs/erase.ts'
-import { requestScrub } from '#features/core/content-gc/scrub.ts'
+import { requestScrub } from '#features/core/content-gc/sweep.ts'
 import { deleteOperationsOfAccount, insertOperation } from '#features/core/operations/operations.ts'
 import { tryEndBilling } from '#features/people/billing/checkout.ts'
 import { removeTeam } from '#features/people/team/users.ts'

@@ -14,7 +14,7 @@ import {
 import type { App } from '#features/core/app/app.ts'
 import { TABLE_FACTS } from '#features/core/app/table-facts.ts'
 import { eraseMatchingAuditEntries } from '#features/core/audit-logs/erase.ts'
-import { requestScrub } from '#features/core/content-gc/scrub.ts'
+import { requestScrub } from '#features/core/content-gc/sweep.ts'
 import { eraseEvents } from '#features/core/events/erase.ts'
 import { eraseCorrespondent, eraseMessages, findMessagesOfPerson } from '#features/receiving/agent-mailboxes/removal.ts'
 import { eraseComplaints } from '#features/receiving/complaints/removal.ts'

@@ -5,8 +5,7 @@
  * continues it.
  */
 import type { App } from '#features/core/app/app.ts'
-import { purgeAuditLog } from '#features/core/audit-logs/purge.ts'
-import { readHorizon } from '#features/core/events/horizon.ts'
+import { purgeAuditLog } from '#features/core/audit-logs/erase.ts'
 import {
   COUNTER_RETENTION_DAYS,
   findAccountWithEventsAfter,
@@ -15,6 +14,7 @@ import {
   hasOldEvents,
   purgeCounter,
   purgeEvents,
+  readHorizon,
 } from '#features/core/events/purge.ts'
 import { findAccountWithLogAfter, purgeRequestLog } from '#features/reporting/logs/request-log.ts'
 import { findFirstNeededSeq } from '#features/webhooks/webhooks/manage/purge.ts'
@@ -26,13 +26,12 @@ import { askWorker } from '#platform/process/workers.ts'
 import { shareRun } from '#platform/queue/share-run.ts'
 import { type Millis, yieldToEventLoop } from '#platform/time/clock.ts'
 import { days, hours } from '#platform/units.ts'
-import { removeInBatches } from './batches.ts'
 import { type BudgetedKind, computeAgeCutoffs, mapKinds } from './budgets.ts'
-import { recordConfirmedTime } from './confirmed-time.ts'
 import type { Cut } from './cuts.ts'
+import { recordConfirmedTime } from './expired.ts'
 import { readPragma } from './measure.ts'
 import type { MeasureRequest } from './measure-worker.ts'
-import { type OldRow, retireByIds, type Scan, scanRows } from './scan.ts'
+import { type OldRow, removeInBatches, retireByIds, type Scan, scanRows } from './scan.ts'
 import {
   broadcastContentScan,
   broadcastScan,

@@ -1,13 +1,13 @@
 /** @module Defines the scan of each kind: the order of its rows, and when a row may be removed. */
 import type { App } from '#features/core/app/app.ts'
-import { raiseHorizon } from '#features/core/events/horizon.ts'
+import { raiseHorizon } from '#features/core/events/purge.ts'
 import {
   deleteOperation,
   findOldOperation,
   isExpired,
   listOperationsAfter,
   type OldOperation,
-} from '#features/core/operations/purge.ts'
+} from '#features/core/operations/operations.ts'
 import {
   findMessageById,
   listMessagesAfter,

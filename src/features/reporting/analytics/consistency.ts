@@ -6,7 +6,7 @@
 import type { Database } from 'bun:sqlite'
 import { COMMON_HORIZON } from '#features/core/events/counter-rules.ts'
 import { DAILY_COLUMNS, DAILY_FIELDS } from '#features/core/events/daily-stats.ts'
-import { toHorizonKey } from '#features/core/events/horizon.ts'
+import { toHorizonKey } from '#features/core/events/purge.ts'
 import { type ConsistencyRule, describeRows, MAX_DIFFERENCES, queryRule } from '#platform/db/consistency.ts'
 import { days } from '#platform/units.ts'
 import { formatDay } from './period.ts'

@@ -2,8 +2,12 @@ import type { Database } from 'bun:sqlite'
 import { expect, test } from 'bun:test'
 import type { Actor, App } from '#features/core/app/app.ts'
 import { audit } from '#features/core/audit-logs/audit.ts'
-import { eraseAccountAuditEntries, eraseMatchingAuditEntries } from '#features/core/audit-logs/erase.ts'
-import { purgeAuditEntries, purgeAuditLog } from '#features/core/audit-logs/purge.ts'
+import {
+  eraseAccountAuditEntries,
+  eraseMatchingAuditEntries,
+  purgeAuditEntries,
+  purgeAuditLog,
+} from '#features/core/audit-logs/erase.ts'
 import { type AuditVerification, verifyAuditLog } from '#features/core/audit-logs/verify.ts'
 import { days } from '#platform/units.ts'
 import { createTestAccount, createTestApp } from '#test/support/app.ts'

@@ -1,6 +1,6 @@
 /** @module The sweep lists every column that refers to content; blobs of an unlisted column would be deleted. */
 import { expect, test } from 'bun:test'
-import { SOURCES } from '#features/core/content-gc/sources.ts'
+import { SOURCES } from '#features/core/content-gc/garbage.ts'
 import { createTestApp } from '#test/support/app.ts'
 
 test('the sources listed for the sweep are exactly the columns of the schema that hold references', async () => {

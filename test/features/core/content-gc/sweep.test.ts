@@ -4,8 +4,7 @@
  */
 import { describe, expect, test } from 'bun:test'
 import { dropContent, dropContentOnFailure } from '#features/core/content-gc/garbage.ts'
-import { requestScrub } from '#features/core/content-gc/scrub.ts'
-import { hasGarbage, startSweeper, sweep } from '#features/core/content-gc/sweep.ts'
+import { hasGarbage, requestScrub, startSweeper, sweep } from '#features/core/content-gc/sweep.ts'
 import { MissingBlobError } from '#platform/content/read.ts'
 import { days, minutes } from '#platform/units.ts'
 import { eventually } from '#test/support/app.ts'

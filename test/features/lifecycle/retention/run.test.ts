@@ -2,16 +2,23 @@ import { Database } from 'bun:sqlite'
 import { expect, test } from 'bun:test'
 import { join } from 'node:path'
 import { checkContent } from '#app/cli/check.ts'
-import { readHorizon } from '#features/core/events/horizon.ts'
+import { readHorizon } from '#features/core/events/purge.ts'
 import { runRetention } from '#features/lifecycle/retention/run.ts'
 import { bounceLate } from '#features/sending/queue/attempt-transitions.ts'
 import { recordEngagement } from '#features/sending/tracking/engage.ts'
 import { days, hours, minutes } from '#platform/units.ts'
+import {
+  createYear,
+  endAttempts,
+  MONTH_MS,
+  rowsOf,
+  SHORT,
+  sendAndEnd,
+} from '#test/features/lifecycle/retention/year.ts'
 import { at } from '#test/support/api.ts'
 import { expectBalanced } from '#test/support/consistency.ts'
 import type { EmailApi } from '#test/support/email-api.ts'
 import { readTrackedRecipient } from '#test/support/tracked-recipient.ts'
-import { createYear, endAttempts, MONTH_MS, rowsOf, SHORT, sendAndEnd } from './year.ts'
 
 /** Requires consistent rules and content. */
 function expectSound(service: EmailApi): void {

@@ -12,7 +12,7 @@ import {
   dayOf,
   ERASED_DOMAIN,
 } from '#features/core/events/daily-stats.ts'
-import { raiseHorizon } from '#features/core/events/horizon.ts'
+import { raiseHorizon } from '#features/core/events/purge.ts'
 import { changeWithRecount } from '#features/reporting/analytics/recount.ts'
 import { bounceLate, confirmUncertain, requeueFinished } from '#features/sending/queue/attempt-transitions.ts'
 import { recordEngagement } from '#features/sending/tracking/engage.ts'
