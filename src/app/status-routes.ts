@@ -2,7 +2,7 @@
 import { type Static, Type } from '@sinclair/typebox'
 import { Elysia } from 'elysia'
 import { authenticated, commandRoute, operatorRoute } from '#features/core/app/http.ts'
-import { showView } from '#features/core/audit-logs/view-log.ts'
+import { showView } from '#features/core/audit-logs/audit.ts'
 import type { RunningSubmission } from '#features/drop-in/submission/start.ts'
 import { readFileSystem } from '#features/lifecycle/retention/disk.ts'
 import { FILE_SYSTEM_FIELDS } from '#features/lifecycle/retention/disk-model.ts'

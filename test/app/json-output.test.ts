@@ -13,16 +13,12 @@ import { findAccountByUuid } from '#features/core/accounts/accounts.ts'
 import { toOperatorActor } from '#features/people/sub-accounts/create-account.ts'
 import { storeDomainReport } from '#features/receiving/domain-reports/store.ts'
 import { storeOperatorMail } from '#features/receiving/postmaster/store.ts'
-import { addFinding } from '#features/reporting/abuse/findings.ts'
+import { addFinding } from '#features/reporting/abuse/pause.ts'
 import { startBroadcast } from '#features/sending/broadcasts/start.ts'
 import { createList } from '#features/setup/contact-store/change-list.ts'
 import { createWebhook } from '#features/webhooks/webhooks/manage/change.ts'
 import { formatUuid, parseUuid } from '#platform/ids.ts'
 import { days } from '#platform/units.ts'
-import { dmarcXml } from '#test/protocols/aggregate-reports/samples.ts'
-import { addContacts } from '#test/support/broadcasts.ts'
-import { storeTestInbound } from '#test/support/inbound.ts'
-import { startUpdateServer } from '#test/support/update-server.ts'
 import {
   type CommandResult,
   createDataFolder,
@@ -35,7 +31,11 @@ import {
   type Settings,
   setUpAccount,
   withApp,
-} from './process.ts'
+} from '#test/app/process.ts'
+import { dmarcXml } from '#test/protocols/aggregate-reports/samples.ts'
+import { addContacts } from '#test/support/broadcasts.ts'
+import { storeTestInbound } from '#test/support/inbound.ts'
+import { startUpdateServer } from '#test/support/update-server.ts'
 
 setDefaultTimeout(300_000)
 

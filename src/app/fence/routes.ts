@@ -2,7 +2,7 @@
 import { Elysia } from 'elysia'
 import type { App } from '#features/core/app/app.ts'
 import { authenticated, operatorRoute } from '#features/core/app/http.ts'
-import { recordView, toServiceActor } from '#features/core/audit-logs/view-log.ts'
+import { recordView, toServiceActor } from '#features/core/audit-logs/audit.ts'
 import { dataBody } from '#platform/http/envelope.ts'
 import { DataBody, Nullable } from '#platform/http/schemas.ts'
 import { Fence, FenceDrop, FenceDropRequest, FenceRelease, FenceSelector } from './model.ts'

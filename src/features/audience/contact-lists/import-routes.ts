@@ -6,8 +6,13 @@ import { EXPORT_WORK_UNITS } from '#features/core/accounts/work-budget.ts'
 import type { Actor, App } from '#features/core/app/app.ts'
 import { authenticated, describeWith } from '#features/core/app/http.ts'
 import { auditChange } from '#features/core/audit-logs/audit.ts'
-import { OperationRecord, toOperationWire } from '#features/core/operations/model.ts'
-import { getOperation, type Operation, updateOperationProgress } from '#features/core/operations/operations.ts'
+import {
+  getOperation,
+  type Operation,
+  OperationRecord,
+  toOperationWire,
+  updateOperationProgress,
+} from '#features/core/operations/operations.ts'
 import type { Contact } from '#features/setup/contact-store/find.ts'
 import { getList } from '#features/setup/contact-store/lists.ts'
 import {

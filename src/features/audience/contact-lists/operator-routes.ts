@@ -5,7 +5,7 @@ import { findFilteredAccountId, getAccount } from '#features/core/accounts/accou
 import { OfAccountQuery } from '#features/core/accounts/model.ts'
 import type { App } from '#features/core/app/app.ts'
 import { authenticated, operatorRoute } from '#features/core/app/http.ts'
-import { recordView } from '#features/core/audit-logs/view-log.ts'
+import { recordView } from '#features/core/audit-logs/audit.ts'
 import type { ContactList } from '#features/setup/contact-store/lists.ts'
 import { CONTACT_STATUSES, type ContactStatus, readContactCount } from '#features/setup/contact-store/status.ts'
 import { prepareStatements } from '#platform/db/open.ts'

@@ -2,7 +2,7 @@
 import { Elysia } from 'elysia'
 import type { App } from '#features/core/app/app.ts'
 import { authenticated, operatorRoute, requires, requiresOrSupport } from '#features/core/app/http.ts'
-import { recordView } from '#features/core/audit-logs/view-log.ts'
+import { recordView } from '#features/core/audit-logs/audit.ts'
 import { describeRoute } from '#platform/http/access.ts'
 import { dataBody, pageById } from '#platform/http/envelope.ts'
 import { DataBody, PageBody, parsePage } from '#platform/http/schemas.ts'

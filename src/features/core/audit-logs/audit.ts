@@ -1,12 +1,17 @@
 /**
  * @module Writes the audit log: each change has an entry in its transaction, chained to the entry before. Only this
- * folder writes `audit_logs`. Entries never change, except that `erase.ts` erases personal fields and `purge.ts`
- * deletes old entries.
+ * folder writes `audit_logs`. Entries never change, except that `erase.ts` erases personal fields and
+ * deletes old entries. What operators look at is audited too: a view is refreshed every few seconds, so the same view of
+ * a session once per VIEW_INTERVAL_MS; its entries belong to no account, as the views concern the whole installation.
  */
 import type { Actor, App } from '#features/core/app/app.ts'
 import type { Tx } from '#platform/db/commit.ts'
 import { insertSql, prepareStatements, toSnakeCase } from '#platform/db/open.ts'
+import { dataBody } from '#platform/http/envelope.ts'
 import { formatUuid, newUuid, type UuidBytes } from '#platform/ids.ts'
+import { perOwner } from '#platform/per-owner.ts'
+import type { Millis } from '#platform/time/clock.ts'
+import { minutes } from '#platform/units.ts'
 import { computeDigest, computeHash, createSalt, findNextInChain, setChainHead } from './chain.ts'
 import type { auditLogs } from './tables.ts'
 
@@ -120,3 +125,51 @@ export const describeChanges = (
       : [{ field: toSnakeCase(field), from: shorten(before[field]), to: shorten(to) }],
   ),
 })
+
+const VIEW_INTERVAL_MS = minutes(15)
+/** Of the views remembered, the oldest are forgotten first; they are then audited again. */
+const MAX_VIEWS = 10_000
+
+export interface View {
+  /** What was seen: `queue`, `account` and so on. */
+  readonly name: string
+  /** Public id of the one resource that was seen. */
+  readonly id?: string
+}
+
+/** The operator in entries without an account. */
+export const toServiceActor = ({ type, id, ipAddress }: Actor): AuditActor => ({ accountId: null, type, id, ipAddress })
+
+/** Times of the last entries of a service, by session and view, oldest first; forgotten at a restart. */
+const getAudited = perOwner((_: App) => new Map<string, Millis>())
+
+/** Resolves once the entry of a view, if it needs one, is stored. */
+export async function recordView(app: App, actor: Actor, { name, id }: View): Promise<void> {
+  // Who uses commands has the files of the service anyway.
+  if (actor.type === 'operator') return
+  const audited = getAudited(app)
+  const key = `${actor.id} ${actor.sessionId} ${name} ${id ?? ''}`
+  const now = app.clock.monotonicMs()
+  if (now - (audited.get(key) ?? Number.NEGATIVE_INFINITY) < VIEW_INTERVAL_MS) return
+  await app.commit.writeFromReserve((tx) =>
+    audit(app, tx, toServiceActor(actor), {
+      action: 'operator.viewed',
+      resourceType: name,
+      ...(id !== undefined && { resourceId: id }),
+    }),
+  )
+  audited.delete(key)
+  audited.set(key, now)
+  for (const [oldest] of audited) {
+    if (audited.size <= MAX_VIEWS) break
+    audited.delete(oldest)
+  }
+}
+
+/** The handler of a route that shows operators what `read` returns, without parameters. */
+export const showView =
+  <T>(app: App, name: string, read: () => T) =>
+  async ({ actor }: { readonly actor: Actor }) => {
+    await recordView(app, actor, { name })
+    return dataBody(await read())
+  }

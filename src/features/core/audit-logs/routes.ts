@@ -8,8 +8,14 @@ import { dateFields, parseDateRange } from '#platform/http/date-filter.ts'
 import { pageById } from '#platform/http/envelope.ts'
 import { yieldFairly } from '#platform/http/request-context.ts'
 import { PAGE_FIELDS, PageBody, parsePage, StringEnum } from '#platform/http/schemas.ts'
-import { AuditLogRecord, type AuditNames, toAuditLogWire } from './model.ts'
-import { type AuditFilter, listAuditEntries, type StoredAuditEntry } from './read.ts'
+import {
+  type AuditFilter,
+  AuditLogRecord,
+  type AuditNames,
+  listAuditEntries,
+  type StoredAuditEntry,
+  toAuditLogWire,
+} from './read.ts'
 
 const ACTOR_TYPES = ['user', 'api_key', 'system', 'operator'] as const
 

@@ -5,8 +5,7 @@ import type { App } from '#features/core/app/app.ts'
 import { authenticated, describeWith } from '#features/core/app/http.ts'
 import { dataBody, pageById } from '#platform/http/envelope.ts'
 import { DataBody, PageBody, PageQuery, parsePage } from '#platform/http/schemas.ts'
-import { OperationRecord, toOperationWire } from './model.ts'
-import { getOperation, listOperations } from './operations.ts'
+import { getOperation, listOperations, OperationRecord, toOperationWire } from './operations.ts'
 
 const tags = ['Operations']
 

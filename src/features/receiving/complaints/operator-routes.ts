@@ -5,7 +5,7 @@ import { findAccount, findFilteredAccountId, searchAccounts } from '#features/co
 import { OfAccountQuery } from '#features/core/accounts/model.ts'
 import type { App } from '#features/core/app/app.ts'
 import { authenticated, operatorRoute } from '#features/core/app/http.ts'
-import { recordView } from '#features/core/audit-logs/view-log.ts'
+import { recordView } from '#features/core/audit-logs/audit.ts'
 import { pageById } from '#platform/http/envelope.ts'
 import * as S from '#platform/http/schemas.ts'
 import { toWire } from '#platform/http/wire.ts'

@@ -16,8 +16,7 @@ import { hours, KiB, minutes, seconds } from '#platform/units.ts'
 import { domainOfMailbox, parseMailbox } from '#protocols/address/parse.ts'
 import { type ContentParts, extractParts, MAX_BODY_LENGTH } from './content-parts.ts'
 import { ALERT_SCORE, PAUSE_SCORE, type Score, scoreContent } from './content-rules.ts'
-import { addFinding } from './findings.ts'
-import { findMonitoredAccount, pauseAccount } from './pause.ts'
+import { addFinding, findMonitoredAccount, pauseAccount } from './pause.ts'
 
 /** Each of an account's first 100 emails is checked, then one in 20. */
 const FULLY_CHECKED_EMAILS = 100

@@ -1,9 +1,9 @@
 /**
- * @module Pauses and resumes accounts, and finds those that the abuse watch monitors: writes state, finding, event, audit entry and due notice in the caller's
- * transaction. No other code pauses or resumes accounts; callers decide when. Delivery reads the account state to
- * hold and release waiting mail.
+ * @module Pauses and resumes accounts, and finds those that the abuse watch monitors: writes state, finding, event, audit
+ * entry and due notice in the caller's transaction. No other code pauses or resumes accounts; callers decide when.
+ * Delivery reads the account state to hold and release waiting mail. Stores and lists the findings for the operator, as
+ * the only writer of `abuse_findings`.
  */
-
 import type { Database } from 'bun:sqlite'
 import { findSendingBlock, type PauseSource, setPaused, setResumed } from '#features/core/accounts/pause.ts'
 import { getPlanTerms, type Plan } from '#features/core/accounts/plans.ts'
@@ -13,12 +13,13 @@ import { auditChange, createSystemActor } from '#features/core/audit-logs/audit.
 import { record } from '#features/core/events/record.ts'
 import { cancelNotice, type OwnerNotice, scheduleNotice } from '#features/core/notices/notices.ts'
 import type { Tx } from '#platform/db/commit.ts'
-import { prepareStatements } from '#platform/db/open.ts'
+import { insertSql, prepareStatements } from '#platform/db/open.ts'
+import { belowId, type RowWindow } from '#platform/db/row-window.ts'
 import { isoTime } from '#platform/http/envelope.ts'
 import type { UuidBytes } from '#platform/ids.ts'
 import type { Millis } from '#platform/time/clock.ts'
-import { addFinding } from './findings.ts'
 import { recordResumedStats } from './rates.ts'
+import type { abuseFindings } from './tables.ts'
 
 /** Data of the notice; its topic is the account. */
 interface NoticedPause {
@@ -88,6 +89,16 @@ export function resumeAccount(app: App, tx: Tx, actor: Actor): boolean {
 
 const sql = prepareStatements((db) => ({
   account: db.prepare<{ uuid: UuidBytes; plan: Plan }, [number]>('SELECT uuid, plan FROM accounts WHERE id = ?'),
+  insert: db.prepare<unknown, [Omit<typeof abuseFindings.$inferSelect, 'id'>]>(
+    insertSql('abuse_findings', 'accountId source reason detail emailId paused createdAt'),
+  ),
+  page: db.prepare<AbuseFinding, [number | null, number, number, number]>(
+    `SELECT ${COLUMNS} WHERE abuse_findings.account_id = coalesce(?, abuse_findings.account_id) AND abuse_findings.id < ?
+     ORDER BY abuse_findings.id DESC LIMIT ? OFFSET ?`,
+  ),
+  count: db.prepare<{ n: number }, [number | null]>(
+    'SELECT COUNT(*) AS n FROM abuse_findings WHERE account_id = coalesce(?, account_id)',
+  ),
 }))
 
 /**
@@ -104,3 +115,45 @@ export function findMonitoredAccount(
     return undefined
   return createSystemActor({ accountId, accountUuid: account.uuid })
 }
+
+export interface NewAbuseFinding {
+  readonly accountId: number
+  readonly source: PauseSource
+  readonly reason: string
+  readonly detail?: Readonly<Record<string, unknown>> | undefined
+  readonly emailId?: number | undefined
+  readonly isPause: boolean
+}
+
+export interface AbuseFinding
+  extends Readonly<Pick<typeof abuseFindings.$inferSelect, 'id' | 'source' | 'reason' | 'detail' | 'createdAt'>> {
+  readonly accountUuid: UuidBytes
+  readonly accountName: string
+  /** Null if the finding concerns no email, or a deleted one. */
+  readonly emailUuid: UuidBytes | null
+  readonly paused: number
+}
+
+const COLUMNS = `abuse_findings.id, accounts.uuid AS accountUuid, name AS accountName, source, reason, detail, emails.uuid AS emailUuid, paused,
+  abuse_findings.created_at AS createdAt FROM abuse_findings JOIN accounts ON accounts.id = abuse_findings.account_id
+  LEFT JOIN emails ON emails.id = abuse_findings.email_id`
+
+export function addFinding(app: App, tx: Tx, finding: NewAbuseFinding): void {
+  sql(tx.db).insert.run({
+    ...finding,
+    detail: finding.detail ? JSON.stringify(finding.detail) : null,
+    emailId: finding.emailId ?? null,
+    paused: finding.isPause,
+    createdAt: app.eventTime(),
+  })
+}
+
+/** A page of the findings, newest first, of all accounts unless `accountId` is set, with the number on all pages. */
+export const listFindings = (
+  db: Database,
+  accountId: number | undefined,
+  window: RowWindow,
+): { readonly findings: AbuseFinding[]; readonly total: number } => ({
+  findings: sql(db).page.all(accountId ?? null, belowId(window), window.limit, window.offset),
+  total: sql(db).count.get(accountId ?? null)?.n ?? 0,
+})

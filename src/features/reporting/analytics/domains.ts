@@ -6,8 +6,10 @@ import type { Database } from 'bun:sqlite'
 import type { App } from '#features/core/app/app.ts'
 import { ALL_DOMAINS, type DailyStats } from '#features/core/events/daily-stats.ts'
 import { prepareStatements } from '#platform/db/open.ts'
+import { tooManyRequests } from '#platform/errors.ts'
+import { perOwner } from '#platform/per-owner.ts'
+import { SerialQueue } from '#platform/queue/serial-queue.ts'
 import { yieldToEventLoop } from '#platform/time/clock.ts'
-import { createAccountQueue } from './account-queue.ts'
 import type { Period } from './period.ts'
 import { NO_STATS, STATS_SUMS, sumStats } from './stats.ts'
 
@@ -89,4 +91,22 @@ function takeLargest(sums: ReadonlyMap<string, number>, limit: number): string[]
     else if (sent === threshold) equal.push(domain)
   }
   return [...larger, ...equal.sort().slice(0, limit - larger.length)]
+}
+
+/** Requests of one account that run or wait. */
+const MAX_QUEUED_REQUESTS = 8
+
+/** Creates the queue of one kind of query. Throws 429 when too many of the account's requests wait. */
+export function createAccountQueue() {
+  const getQueue = perOwner((_: Database) => new SerialQueue<number>())
+  return async <T>(db: Database, accountId: number, find: () => Promise<T>): Promise<T> => {
+    const queue = getQueue(db)
+    if (queue.countOf(accountId) >= MAX_QUEUED_REQUESTS)
+      throw tooManyRequests(
+        'too_many_requests',
+        'Too many requests of this kind are running; wait for them to finish.',
+        1,
+      )
+    return queue.run(accountId, find)
+  }
 }

@@ -1,10 +1,12 @@
 /** @module `POST /v1/emails/check`: what receivers will think of an email, before it is sent. Stores and sends nothing. */
-import { Type } from '@sinclair/typebox'
+import { type Static, Type } from '@sinclair/typebox'
 import { Elysia } from 'elysia'
 import { getTenantId } from '#features/core/accounts/work-budget.ts'
 import type { Actor, App } from '#features/core/app/app.ts'
 import { authenticated, requires } from '#features/core/app/http.ts'
 import { SpamVerdictOrNull, scanMessage } from '#features/receiving/received/spam.ts'
+import { extractParts, MAX_BODY_LENGTH } from '#features/reporting/abuse/content-parts.ts'
+import { describeLink } from '#features/reporting/abuse/content-rules.ts'
 import { renderDraft } from '#features/sending/accept/accept.ts'
 import { createDraft, type Draft } from '#features/sending/accept/draft.ts'
 import { SendRequest } from '#features/sending/accept/model.ts'
@@ -12,6 +14,7 @@ import { requireSendable } from '#features/sending/accept/sendable.ts'
 import { composeDraft } from '#features/sending/delivery/message/draft.ts'
 import { trackingBaseUrl } from '#features/sending/tracking/tokens.ts'
 import { findDomainById } from '#features/setup/domains/domains.ts'
+import { findRegistrableDomain } from '#features/setup/domains/name.ts'
 import { findTrackingHost } from '#features/setup/domains/tracking-domain.ts'
 import { startRenderSession } from '#features/setup/templates/render.ts'
 import { describeRoute } from '#platform/http/access.ts'
@@ -20,8 +23,115 @@ import { dataBody } from '#platform/http/envelope.ts'
 import { createRateLimiter, requireTaken } from '#platform/http/rate-limit.ts'
 import * as S from '#platform/http/schemas.ts'
 import { formatUuid } from '#platform/ids.ts'
-import { KiB } from '#platform/units.ts'
-import { Finding, Findings, lintMail } from './lint.ts'
+import { KiB, MiB } from '#platform/units.ts'
+import { readHtml } from '#protocols/mime/html-tags.ts'
+import { htmlToText } from '#protocols/mime/html-text.ts'
+import { hasOneClickUrl, readUnsubscribeUrls } from '#protocols/mime/list-unsubscribe.ts'
+import texts from './findings.json' with { type: 'json' }
+
+const SEVERITIES = ['problem', 'warning', 'info'] as const
+
+const Finding = Type.Object({
+  id: S.Text('Kind of finding.'),
+  severity: S.StringEnum(SEVERITIES, { description: '`problem`: receivers may reject it or mark it as spam.' }),
+  message: S.Text('What was found.'),
+  advice: S.Text('What to do.'),
+  where: Type.Optional(S.Text('The link, picture or file.')),
+})
+
+/** Gmail hides what is behind it. */
+const MAX_HTML_BYTES = 102 * KiB
+const LARGE_MESSAGE_BYTES = 10 * MiB
+const MAX_MESSAGE_BYTES = 25 * MiB
+const LARGE_PICTURE_BYTES = 256 * KiB
+const MAX_SUBJECT_LENGTH = 78
+/** Mail programs show so much of the beginning beside the subject. */
+const PREHEADER_LENGTH = 90
+const MAX_FINDINGS_OF_A_KIND = 5
+const MAX_WHERE_LENGTH = 200
+
+class Findings {
+  readonly #found: Static<typeof Finding>[] = []
+
+  /** @param values for the `{names}` of its texts @param isProblem whether it is graver than usual */
+  add(id: keyof typeof texts, values: Readonly<Record<string, unknown>> = {}, where?: string, isProblem = false): void {
+    if (this.#found.filter((finding) => finding.id === id).length >= MAX_FINDINGS_OF_A_KIND) return
+    const text = texts[id]
+    const fill = (template: string) => template.replace(/\{(\w+)\}/g, (_, name: string) => String(values[name]))
+    this.#found.push({
+      id,
+      severity: isProblem ? 'problem' : (text.severity as (typeof SEVERITIES)[number]),
+      message: fill(text.message),
+      advice: fill(text.advice),
+      ...(where !== undefined && { where: where.slice(0, MAX_WHERE_LENGTH).toWellFormed() }),
+    })
+  }
+
+  /** The gravest first. */
+  list(): Static<typeof Finding>[] {
+    return SEVERITIES.flatMap((severity) => this.#found.filter((finding) => finding.severity === severity))
+  }
+}
+
+/**
+ * Finds what in a message makes receivers distrust it or readers miss it; findings are limited.
+ * @param sent the sizes and headers as sent; whether it is meant for many; and where links are counted, undefined: they
+ * are not
+ */
+function lintMail(
+  { subject, fromDomain: domain, extra, attachments, ...draft }: Draft,
+  sent: Readonly<{
+    headers: readonly (readonly [name: string, value: string])[]
+    htmlBytes: number
+    sizeBytes: number
+    isBulk: boolean
+    trackingHost: string | undefined
+  }>,
+  found: Findings,
+): void {
+  const html = String(draft.html ?? '').slice(0, MAX_BODY_LENGTH)
+  const text = draft.text ? String(draft.text) : htmlToText(html)
+  const isOther = (host: string) => findRegistrableDomain(host) !== findRegistrableDomain(domain)
+  const inKiB = (bytes: number) => ({ size: `${Math.ceil(bytes / KiB)} KB` })
+  if (sent.htmlBytes > MAX_HTML_BYTES) found.add('html_clipped', inKiB(sent.htmlBytes))
+  if (sent.sizeBytes > LARGE_MESSAGE_BYTES)
+    found.add('message_large', inKiB(sent.sizeBytes), undefined, sent.sizeBytes > MAX_MESSAGE_BYTES)
+  for (const { contentId, filename, content } of attachments)
+    if (contentId !== undefined && content.length > LARGE_PICTURE_BYTES)
+      found.add('picture_large', inKiB(content.length), filename)
+  if (text.trim() === '') found.add('text_empty')
+  if (subject.length > MAX_SUBJECT_LENGTH) found.add('subject_long', { length: subject.length })
+  if (subject.replace(/\P{Lu}/gu, '').length > 4 && subject === subject.toUpperCase()) found.add('subject_capitals')
+  const [list, post] = ['list-unsubscribe', 'list-unsubscribe-post'].map(
+    (wanted) => sent.headers.find(([name]) => name.toLowerCase() === wanted)?.[1],
+  )
+  if (sent.isBulk && list === undefined) found.add('unsubscribe_missing')
+  if (list !== undefined && !(post !== undefined && hasOneClickUrl(readUnsubscribeUrls(list).urls)))
+    found.add('unsubscribe_not_one_click')
+  const replyHost = /@([^\s>@]+)>?\s*$/.exec(extra.reply_to ?? '')?.[1]?.toLowerCase()
+  if (replyHost !== undefined && isOther(replyHost)) found.add('reply_to_elsewhere', { host: replyHost, domain })
+  const { links } = extractParts({ subject, html, text: html === '' ? text : '' })
+  for (const { href, text: label } of links) {
+    if (/^#?$/.test(href)) found.add('link_empty', {}, label)
+    const { host, isIp, isShortener, isInsecure, otherShown: shown } = describeLink({ href, text: label }) ?? {}
+    if (isInsecure) found.add('link_http', { host }, href)
+    if (isIp) found.add('link_ip', {}, href)
+    if (isShortener) found.add('link_shortener', { host }, href)
+    if (shown !== undefined) found.add('link_mismatch', { shown, host }, href)
+  }
+  if (links.length > 0 && sent.trackingHost !== undefined && isOther(sent.trackingHost))
+    found.add('link_tracking_host', { host: sent.trackingHost, domain })
+  let shown = ''
+  for (const { kind, text: name, attributes } of readHtml(html)) {
+    if (kind === 'text' && shown.length < PREHEADER_LENGTH) shown = `${shown} ${name}`.replace(/\s+/g, ' ').trimStart()
+    if (kind !== 'start' || name !== 'img') continue
+    const source = attributes.get('src') ?? ''
+    if (!attributes.has('alt')) found.add('image_alt', {}, source)
+    if (/^data:/i.test(source)) found.add('image_data', {}, source)
+  }
+  if (/^(?:\S+ ){0,5}(?:view|open|read|see)\b.{0,40}\b(?:browser|online)|^unsubscribe|^https?:/i.test(shown))
+    found.add('preheader', {}, shown)
+}
 
 const RATE = { ratePerSecond: 2, burst: 60 }
 const BYTES_PER_WORK_UNIT = 4 * KiB

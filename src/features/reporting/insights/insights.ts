@@ -1,14 +1,17 @@
 /** @module Stores, lists and acknowledges reports. The only writer of `insights`. */
 import type { Database } from 'bun:sqlite'
+import { type Static, Type } from '@sinclair/typebox'
 import type { Actor, App } from '#features/core/app/app.ts'
 import { auditChange } from '#features/core/audit-logs/audit.ts'
 import { record } from '#features/core/events/record.ts'
 import type { Tx } from '#platform/db/commit.ts'
 import { insertSql, prepareStatements } from '#platform/db/open.ts'
 import { belowTimeAndId, type RowWindow } from '#platform/db/row-window.ts'
-import { notFoundById } from '#platform/http/schemas.ts'
+import { Count, notFoundById, StringEnum, Text, TimeOrNull, Timestamp, Uuid } from '#platform/http/schemas.ts'
+import { toWire } from '#platform/http/wire.ts'
 import { formatUuid, newUuid, parseUuid } from '#platform/ids.ts'
 import type { Millis } from '#platform/time/clock.ts'
+import { AREAS, type InsightFinding, SEVERITIES } from './findings.ts'
 import type { insights } from './tables.ts'
 
 export type Insight = Readonly<Omit<typeof insights.$inferSelect, 'accountId'>>
@@ -81,3 +84,29 @@ export function acknowledgeInsight(app: App, actor: Actor, id: string): Promise<
     return { ...insight, acknowledgedAt }
   })
 }
+
+const FindingRecord = Type.Object({
+  severity: StringEnum(SEVERITIES, { description: 'info, warn or critical.' }),
+  area: StringEnum(AREAS, { description: 'deliverability, reputation, performance or security.' }),
+  observation: Text('What the stats show. Plain text.'),
+  recommendation: Text('What to do about it. Plain text.'),
+})
+
+export const InsightRecord = Type.Object({
+  id: Uuid({ description: 'Id of the report.' }),
+  account_id: Uuid({ description: 'Account that the report covers.' }),
+  generated_at: Timestamp({ description: 'When it was generated.' }),
+  period_start: Timestamp({ description: 'Start of the period that the report covers.' }),
+  period_end: Timestamp({ description: 'End of the period that the report covers.' }),
+  model: Text('Language model that was asked.'),
+  input_tokens: Count('Tokens of the prompt, as counted by the endpoint; 0 if not counted.'),
+  output_tokens: Count('Tokens of the answer; 0 if not counted.'),
+  summary: Text('The report in a few sentences. Plain text.'),
+  findings: Type.Array(FindingRecord, { description: 'At most 20.' }),
+  raw_markdown: Text('The whole report as Markdown, with the stats that each finding cites.'),
+  acknowledged_at: TimeOrNull('When it was first acknowledged; null if it was not.'),
+})
+export type InsightRecord = Static<typeof InsightRecord>
+
+export const insightWire = (insight: Insight, account_id: string): InsightRecord =>
+  toWire(InsightRecord, insight, { account_id, findings: JSON.parse(insight.findings) as InsightFinding[] })

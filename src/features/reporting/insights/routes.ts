@@ -7,8 +7,7 @@ import { dataBody, pageBody, timeKey } from '#platform/http/envelope.ts'
 import { withoutTimeLimit } from '#platform/http/request-context.ts'
 import { DataBody, PageBody, PageQuery, parsePage, Text } from '#platform/http/schemas.ts'
 import { createGenerateInsight } from './generate.ts'
-import { acknowledgeInsight, getInsight, listInsights } from './insights.ts'
-import { InsightRecord, insightWire } from './model.ts'
+import { acknowledgeInsight, getInsight, InsightRecord, insightWire, listInsights } from './insights.ts'
 import type { ReadWebhookStats } from './stats.ts'
 
 const tags = ['Insights']

@@ -5,7 +5,7 @@ import { findFilteredAccountId, getAccount } from '#features/core/accounts/accou
 import { OfAccountQuery } from '#features/core/accounts/model.ts'
 import type { App } from '#features/core/app/app.ts'
 import { authenticated, operatorRoute, requires } from '#features/core/app/http.ts'
-import { recordView } from '#features/core/audit-logs/view-log.ts'
+import { recordView } from '#features/core/audit-logs/audit.ts'
 import { describeRoute } from '#platform/http/access.ts'
 import { dataBody, pageById } from '#platform/http/envelope.ts'
 import { DataBody, PageBody, parsePage, parseQueryInteger, StringEnum } from '#platform/http/schemas.ts'

@@ -5,7 +5,7 @@ import { findFilteredAccountId, getAccount } from '#features/core/accounts/accou
 import { OfAccountQuery } from '#features/core/accounts/model.ts'
 import type { App } from '#features/core/app/app.ts'
 import { authenticated, operatorRoute } from '#features/core/app/http.ts'
-import { recordView } from '#features/core/audit-logs/view-log.ts'
+import { recordView } from '#features/core/audit-logs/audit.ts'
 import { toWebhookWire, WebhookRecord } from '#features/webhooks/webhooks/history/model.ts'
 import { findWebhook, listWebhooksOfAll, type Webhook } from '#features/webhooks/webhooks/manage/webhooks.ts'
 import { dataBody, pageById } from '#platform/http/envelope.ts'

@@ -9,7 +9,7 @@ import { findAccountByUuid } from '#features/core/accounts/accounts.ts'
 import { findSendingBlock } from '#features/core/accounts/pause.ts'
 import type { App } from '#features/core/app/app.ts'
 import { authenticated, operatorRoute } from '#features/core/app/http.ts'
-import { recordView } from '#features/core/audit-logs/view-log.ts'
+import { recordView } from '#features/core/audit-logs/audit.ts'
 import { listDeadLettersOfEmail } from '#features/sending/dead-letters/dead-letters.ts'
 import { EmailDetail, EmailRecipient, RecipientExplanation } from '#features/sending/emails/model.ts'
 import {

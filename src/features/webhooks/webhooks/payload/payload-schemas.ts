@@ -5,7 +5,7 @@
 import { type TProperties, type TSchema, Type } from '@sinclair/typebox'
 import { MailboxPayload } from '#features/receiving/agent-mailboxes/payload.ts'
 import { INBOUND_PAYLOAD_FIELDS } from '#features/receiving/inbound/api/model.ts'
-import { InsightRecord } from '#features/reporting/insights/model.ts'
+import { InsightRecord } from '#features/reporting/insights/insights.ts'
 import { Part, Text, TextOrNull, TimeOrNull, Timestamp, Uuid } from '#platform/http/schemas.ts'
 import type { TEST_EVENT, WebhookEvent } from '../event-names.ts'
 
