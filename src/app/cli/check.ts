@@ -6,7 +6,7 @@
 import type { Database } from 'bun:sqlite'
 import { existsSync } from 'node:fs'
 import { join } from 'node:path'
-import { verifyAuditLog } from '#features/core/audit-logs/verify.ts'
+import { verifyAuditLog } from '#features/core/audit-logs/chain.ts'
 import { describeDamagedContent } from '#features/core/content-gc/damaged-content.ts'
 import { checkBalances, readBalances } from '#features/sending/queue/consistency.ts'
 import { blobPath, ENCODING, formatMonth, idOfRef, monthOfRef } from '#platform/content/read.ts'

@@ -5,7 +5,7 @@
 
 import { join } from 'node:path'
 import type { OperatorFence, ReleaseOperatorFenceRequest } from '#client/operator-api.ts'
-import { markAsCopy } from '#features/core/fence/mark.ts'
+import { markAsCopy } from '#features/core/fence/restored.ts'
 import { openDatabase } from '#platform/db/open.ts'
 import { runAsOwner } from '#platform/disk/data-owner.ts'
 import { lockDirectory } from '#platform/disk/lock.ts'

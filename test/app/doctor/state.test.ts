@@ -20,8 +20,7 @@ import {
 import { runChecks } from '#app/doctor/doctor.ts'
 import { fenceIfCopied } from '#app/fence/fence-copy.ts'
 import { setMeta } from '#features/core/events/record.ts'
-import { markAsCopy } from '#features/core/fence/mark.ts'
-import { endFence } from '#features/core/fence/restored.ts'
+import { endFence, markAsCopy } from '#features/core/fence/restored.ts'
 import {
   NO_FAILURES,
   removeCertificate,
@@ -30,11 +29,11 @@ import {
 } from '#features/setup/certificates/store.ts'
 import { createDomain } from '#features/setup/domains/domains.ts'
 import { days, hours } from '#platform/units.ts'
+import { createContext, findAll, statuses } from '#test/app/doctor/fixture.ts'
 import { createTestApi, type TestApi } from '#test/support/api.ts'
 import { createCertificateAuthority } from '#test/support/certificates.ts'
 import { EMAIL } from '#test/support/email-api.ts'
 import { ManualClock } from '#test/support/manual-clock.ts'
-import { createContext, findAll, statuses } from './fixture.ts'
 
 setDefaultTimeout(300_000)
 

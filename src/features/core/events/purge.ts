@@ -2,14 +2,15 @@
  * @module Deletes the oldest events and counters of an account. The feed then begins with a later event; daily
  * statistics stay. Sequence numbers are never reused. Stores the horizon of each kind of row: the time from which on all
  * rows still exist. Retention may have deleted older ones, because of their age or to stay within a storage budget, so
- * counters are compared with sums over rows only from the horizon on.
+ * counters are compared with sums over rows only from the horizon on. Turns the events of an erased person into
+ * tombstones: number, type, time and email of an event stay, so that the feed has no gap and counters still agree.
  */
 import type { Database } from 'bun:sqlite'
 import type { Tx } from '#platform/db/commit.ts'
 import { prepareStatements } from '#platform/db/open.ts'
 import type { Millis } from '#platform/time/clock.ts'
 import { hours } from '#platform/units.ts'
-import { CAPTURED_PREFIX, getMeta, setMeta } from './record.ts'
+import { CAPTURED_PREFIX, type EventData, getMeta, setMeta } from './record.ts'
 
 // Hour 0 holds totals without an hour.
 const OLD_HOURS_SQL = 'SELECT hour FROM counters WHERE account_id = ?1 AND metric = ?2 AND hour > 0 AND hour < ?3'
@@ -34,6 +35,10 @@ const sql = prepareStatements((db) => ({
   deleteEmpty: db.prepare(
     `DELETE FROM counters WHERE account_id = ?1 AND metric = ?2 AND hour IN (${OLD_HOURS_SQL} AND value = 0 LIMIT ?4)`,
   ),
+  ofEmail: db.prepare<{ seq: number; recipientId: number | null; data: string }, [number, number]>(
+    'SELECT seq, recipient_id AS recipientId, data FROM events WHERE email_id = ? AND account_id = ? AND data IS NOT NULL',
+  ),
+  setData: db.prepare('UPDATE events SET data = ? WHERE account_id = ? AND seq = ?'),
 }))
 
 /** The next account that ever had an event. */
@@ -120,4 +125,51 @@ export const readHorizon = (db: Database, kind: HorizonKind): Millis => Number(g
 export function raiseHorizon(tx: Tx, kind: HorizonKind, time: Millis): void {
   const hour = Math.ceil(time / HOUR_MS) * HOUR_MS
   if (hour > readHorizon(tx.db, kind)) setMeta(tx.db, toHorizonKey(kind), String(hour))
+}
+
+/**
+ * Types, categories, a time, and identifiers of streams and of our own records. Statistics are recounted from
+ * `bounce_type`.
+ */
+const IMPERSONAL_FIELDS: ReadonlySet<string> = new Set<keyof EventData>([
+  'bounce_type',
+  'bounce_category',
+  'rule',
+  'suppression',
+  'next_retry_at',
+  'feedback_type',
+  'stream',
+  'list_id',
+  'scope',
+  'inbound_email_id',
+  'mailbox_id',
+  'mailbox_message_id',
+])
+
+/**
+ * Erases the data of an email's events: of all events that concern the given recipients or no particular recipient, and
+ * of any other event whose data matches. Returns the numbers of the changed events.
+ * @param which.matches whether a text, which is JSON, concerns the person
+ */
+export function eraseEvents(
+  tx: Tx,
+  which: {
+    readonly accountId: number
+    readonly emailId: number
+    readonly recipientIds: readonly number[]
+    readonly matches: (text: string) => boolean
+  },
+): number[] {
+  const changed: number[] = []
+  for (const { seq, recipientId, data } of sql(tx.db).ofEmail.all(which.emailId, which.accountId)) {
+    if (recipientId !== null && !which.recipientIds.includes(recipientId) && !which.matches(data)) continue
+    const impersonal = Object.entries(JSON.parse(data) as EventData).filter(
+      ([name, value]) => IMPERSONAL_FIELDS.has(name) && !which.matches(String(value)),
+    )
+    const remaining = impersonal.length === 0 ? null : JSON.stringify(Object.fromEntries(impersonal))
+    if (remaining === data) continue
+    sql(tx.db).setData.run(remaining, which.accountId, seq)
+    changed.push(seq)
+  }
+  return changed
 }

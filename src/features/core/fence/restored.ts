@@ -4,11 +4,10 @@
  * marked row by row: what has a row id up to those of the copy is restored, unless it was released. New mail flows.
  */
 import type { Database } from 'bun:sqlite'
-import { getMeta, setMeta } from '#features/core/events/record.ts'
+import { getMeta, setMeta, setMetaOnce } from '#features/core/events/record.ts'
 import { conflict } from '#platform/errors.ts'
 import { perOwner } from '#platform/per-owner.ts'
 import type { Millis } from '#platform/time/clock.ts'
-import type { CopyMark } from './mark.ts'
 
 /** Mail that the operator released: all restored mail that matches each field. */
 export interface ReleasedScope {
@@ -113,3 +112,35 @@ export const isBroadcastRestored = (
 /** Why mail waits, for the operator. */
 export const describeRestored = ({ kind, takenAt }: Fence): string =>
   `${RESTORED}waits since the data were restored from a ${kind}${takenAt === null ? '' : ` of ${new Date(takenAt).toISOString()}`}; see \`tassis fence\``
+
+/**
+ * `backup`: written by `tassis backup`. `copy`: any other copy, which an operator has marked, or which the service has
+ * recognised by the files beside it.
+ */
+export type CopyKind = 'backup' | 'copy'
+
+export interface CopyMark {
+  readonly kind: CopyKind
+  /** When the copy was made; null if unknown. */
+  readonly takenAt: Millis | null
+}
+
+/** The next start finds the mark and fences the copy before anything is sent, dispatched or accepted. */
+const MARK_KEY = 'copy'
+
+/**
+ * Marks a database as a copy. Writes one row of `meta`, in the caller's transaction if there is one, and leaves no
+ * prepared statement, so that closing the connection moves the WAL into the file; works with the schema of any version.
+ * Call it on the copied database only, never on the one of a running service.
+ */
+export const markAsCopy = (db: Database, { kind, takenAt }: CopyMark): void =>
+  setMetaOnce(db, MARK_KEY, JSON.stringify({ kind, takenAt }))
+
+/** The mark of a copy that was not fenced yet; undefined if there is none. */
+export function readCopyMark(db: Database): CopyMark | undefined {
+  const stored = getMeta(db, MARK_KEY)
+  return stored ? (JSON.parse(stored) as CopyMark) : undefined
+}
+
+/** Removes the mark, in the transaction that fences the copy. */
+export const removeCopyMark = (db: Database): void => setMeta(db, MARK_KEY, '')

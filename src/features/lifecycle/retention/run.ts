@@ -17,7 +17,7 @@ import {
   readHorizon,
 } from '#features/core/events/purge.ts'
 import { findAccountWithLogAfter, purgeRequestLog } from '#features/reporting/logs/request-log.ts'
-import { findFirstNeededSeq } from '#features/webhooks/webhooks/manage/purge.ts'
+import { findFirstNeededSeq } from '#features/webhooks/webhooks/manage/pending.ts'
 import type { Committer } from '#platform/db/commit.ts'
 import { releasePages } from '#platform/db/scrub.ts'
 import { isoTimeOrNull } from '#platform/http/envelope.ts'

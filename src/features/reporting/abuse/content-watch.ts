@@ -14,8 +14,15 @@ import type { Config } from '#platform/settings/config.ts'
 import { type Millis, yieldToEventLoop } from '#platform/time/clock.ts'
 import { hours, KiB, minutes, seconds } from '#platform/units.ts'
 import { domainOfMailbox, parseMailbox } from '#protocols/address/parse.ts'
-import { type ContentParts, extractParts, MAX_BODY_LENGTH } from './content-parts.ts'
-import { ALERT_SCORE, PAUSE_SCORE, type Score, scoreContent } from './content-rules.ts'
+import {
+  ALERT_SCORE,
+  type ContentParts,
+  extractParts,
+  MAX_BODY_LENGTH,
+  PAUSE_SCORE,
+  type Score,
+  scoreContent,
+} from './content-rules.ts'
 import { addFinding, findMonitoredAccount, pauseAccount } from './pause.ts'
 
 /** Each of an account's first 100 emails is checked, then one in 20. */

@@ -8,8 +8,7 @@ import { type Static, Type } from '@sinclair/typebox'
 import { Value } from '@sinclair/typebox/value'
 import { StrictObject } from '#platform/http/schemas.ts'
 import { readMember } from '#platform/net/llm.ts'
-import { AREAS, type GroundedFinding, isCritical, MAX_FINDINGS, SEVERITIES } from './findings.ts'
-import { GUIDELINES } from './stats.ts'
+import { AREAS, type GroundedFinding, GUIDELINES, isCritical, MAX_FINDINGS, SEVERITIES } from './stats.ts'
 
 export interface CheckedAnswer {
   /** Undefined if the model's summary failed the check. */

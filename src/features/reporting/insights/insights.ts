@@ -11,7 +11,7 @@ import { Count, notFoundById, StringEnum, Text, TimeOrNull, Timestamp, Uuid } fr
 import { toWire } from '#platform/http/wire.ts'
 import { formatUuid, newUuid, parseUuid } from '#platform/ids.ts'
 import type { Millis } from '#platform/time/clock.ts'
-import { AREAS, type InsightFinding, SEVERITIES } from './findings.ts'
+import { AREAS, type InsightFinding, SEVERITIES } from './stats.ts'
 import type { insights } from './tables.ts'
 
 export type Insight = Readonly<Omit<typeof insights.$inferSelect, 'accountId'>>

@@ -4,8 +4,15 @@
  */
 import { isoTime } from '#platform/http/envelope.ts'
 import type { CheckedAnswer } from './check.ts'
-import { type GroundedFinding, type InsightFinding, isCritical, MAX_FINDINGS, MIN_RECIPIENTS } from './findings.ts'
-import { GUIDELINES, type InsightStats } from './stats.ts'
+import {
+  type GroundedFinding,
+  GUIDELINES,
+  type InsightFinding,
+  type InsightStats,
+  isCritical,
+  MAX_FINDINGS,
+  MIN_RECIPIENTS,
+} from './stats.ts'
 
 export interface Report {
   readonly summary: string
@@ -25,12 +32,7 @@ export function buildReport(checked: CheckedAnswer, stats: InsightStats, model: 
     : (checked.summary ?? summariseStats(metrics))
   return {
     summary,
-    findings: findings.map(({ severity, area, observation, recommendation }) => ({
-      severity,
-      area,
-      observation,
-      recommendation,
-    })),
+    findings: findings.map(({ metrics: _, ...finding }) => finding),
     markdown: formatMarkdown({ summary, findings }, stats, model),
   }
 }

@@ -14,8 +14,14 @@ import type { KeyRing } from '#platform/crypto/crypto.ts'
 import * as S from '#platform/http/schemas.ts'
 import { toWire } from '#platform/http/wire.ts'
 import { formatUuid } from '#platform/ids.ts'
-import { type InboundRoute, MAX_TARGETS, type RouteChange, type RouteInput } from './inbound-routes.ts'
-import { MAX_PATTERN_LENGTH, REJECTION_REASONS } from './pattern.ts'
+import {
+  type InboundRoute,
+  MAX_PATTERN_LENGTH,
+  MAX_TARGETS,
+  REJECTION_REASONS,
+  type RouteChange,
+  type RouteInput,
+} from './inbound-routes.ts'
 
 const MAX_PRIORITY = 1_000_000
 const DEFAULT_PRIORITY = 0

@@ -7,8 +7,13 @@ import { PASSWORD_REQUIRED, requireRecentPassword } from '#features/people/team/
 import { getInbound } from '#features/receiving/inbound/api/inbound-emails.ts'
 import { getDelivery, listDeliveries } from '#features/webhooks/webhooks/history/history.ts'
 import * as history from '#features/webhooks/webhooks/history/model.ts'
-import { countReplay, replayDelivery, replayRange } from '#features/webhooks/webhooks/history/replay.ts'
-import { MAX_TESTS, sendTestEvent } from '#features/webhooks/webhooks/history/test-event.ts'
+import {
+  countReplay,
+  MAX_TESTS,
+  replayDelivery,
+  replayRange,
+  sendTestEvent,
+} from '#features/webhooks/webhooks/history/replay.ts'
 import { revealInboundSecret, rotateInboundSecret } from '#features/webhooks/webhooks/manage/secrets.ts'
 import { findRouteWebhook } from '#features/webhooks/webhooks/manage/webhooks.ts'
 import { prepareStatements } from '#platform/db/open.ts'
@@ -17,8 +22,8 @@ import { dataBody, pageBody, pageById } from '#platform/http/envelope.ts'
 import { errorResponses } from '#platform/http/route-errors.ts'
 import { DataBody, type Page, PageBody, PageQuery, parsePage, Text, TextOrNull } from '#platform/http/schemas.ts'
 import * as routes from './inbound-routes.ts'
+import { matchAddress } from './inbound-routes.ts'
 import * as model from './model.ts'
-import { matchAddress } from './pattern.ts'
 
 const reads = describeWith('inbound:read')
 const writes = describeWith('inbound:write')

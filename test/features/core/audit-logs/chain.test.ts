@@ -2,13 +2,13 @@ import type { Database } from 'bun:sqlite'
 import { expect, test } from 'bun:test'
 import type { Actor, App } from '#features/core/app/app.ts'
 import { audit } from '#features/core/audit-logs/audit.ts'
+import { type AuditVerification, verifyAuditLog } from '#features/core/audit-logs/chain.ts'
 import {
   eraseAccountAuditEntries,
   eraseMatchingAuditEntries,
   purgeAuditEntries,
   purgeAuditLog,
 } from '#features/core/audit-logs/erase.ts'
-import { type AuditVerification, verifyAuditLog } from '#features/core/audit-logs/verify.ts'
 import { days } from '#platform/units.ts'
 import { createTestAccount, createTestApp } from '#test/support/app.ts'
 import { rewriteAuditChain } from '#test/support/audit-chain.ts'

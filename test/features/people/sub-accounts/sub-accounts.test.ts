@@ -1,7 +1,7 @@
 import { expect, test } from 'bun:test'
 import { setSubscription } from '#features/core/accounts/subscription.ts'
 import type { Actor, App } from '#features/core/app/app.ts'
-import { verifyAuditLog } from '#features/core/audit-logs/verify.ts'
+import { verifyAuditLog } from '#features/core/audit-logs/chain.ts'
 import { listOpenDeletions, startAccountRemoval } from '#features/lifecycle/privacy/delete-account.ts'
 import { changeSubAccount } from '#features/people/sub-accounts/sub-accounts.ts'
 import { hashPassword } from '#features/people/team/passwords.ts'
@@ -10,6 +10,7 @@ import { parsePeriod } from '#features/reporting/analytics/period.ts'
 import { aggregateStats } from '#features/reporting/analytics/sub-account-routes.ts'
 import { startHeldMailReleaser } from '#features/sending/delivery/verdict/held-mail.ts'
 import { hours, seconds } from '#platform/units.ts'
+import { createFamily, type Family, PASSWORD, subAccount } from '#test/features/people/sub-accounts/fixture.ts'
 import { at } from '#test/support/api.ts'
 import { createTestAccount, eventually } from '#test/support/app.ts'
 import { addContacts, createContacts, newList } from '#test/support/broadcasts.ts'
@@ -26,7 +27,6 @@ import {
   readMailText,
   PASSWORD as USER_PASSWORD,
 } from '#test/support/users.ts'
-import { createFamily, type Family, PASSWORD, subAccount } from './fixture.ts'
 
 /** The entries of an account's audit log, newest first, with action and actor. */
 const toLogLines = (body: unknown): string[] =>

@@ -1,7 +1,6 @@
 /** @module Content checks: the rules over two corpora, limits, the model, and a pause that holds queued mail. */
 import { describe, expect, setDefaultTimeout, test } from 'bun:test'
-import { extractParts } from '#features/reporting/abuse/content-parts.ts'
-import { PAUSE_SCORE, type Score, scoreContent } from '#features/reporting/abuse/content-rules.ts'
+import { extractParts, PAUSE_SCORE, type Score, scoreContent } from '#features/reporting/abuse/content-rules.ts'
 import { startContentWatch } from '#features/reporting/abuse/content-watch.ts'
 import { createLog } from '#platform/log/log.ts'
 import { parseMailbox } from '#protocols/address/parse.ts'

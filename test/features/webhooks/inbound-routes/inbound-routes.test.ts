@@ -3,14 +3,13 @@
 import { describe, expect, test } from 'bun:test'
 import { findRoute, matchRoute, matchTypeName, type RouteRule } from '#features/receiving/route-rules/rows.ts'
 import { deleteDomain } from '#features/sending/emails/delete-domain.ts'
-import { MAX_ROUTES, removeOrphanedRoutes } from '#features/webhooks/inbound-routes/inbound-routes.ts'
-import { parsePattern } from '#features/webhooks/inbound-routes/pattern.ts'
+import { MAX_ROUTES, parsePattern, removeOrphanedRoutes } from '#features/webhooks/inbound-routes/inbound-routes.ts'
 import { AppError } from '#platform/errors.ts'
 import { newUuid } from '#platform/ids.ts'
 import { seconds } from '#platform/units.ts'
+import { INBOUND, type Json, startRouteService } from '#test/features/webhooks/inbound-routes/fixture.ts'
 import { at } from '#test/support/api.ts'
 import { expectError, NOW, shareEmailApi, UUID } from '#test/support/email-api.ts'
-import { INBOUND, type Json, startRouteService } from './fixture.ts'
 
 const service = shareEmailApi(() => startRouteService({ sendsWebhooks: false }))
 

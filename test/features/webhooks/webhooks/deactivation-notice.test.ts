@@ -1,6 +1,6 @@
 /** Notices by mail about webhooks that failures deactivated. */
 import { describe, expect, test } from 'bun:test'
-import { DEACTIVATION_NOTICE } from '#features/webhooks/webhooks/deliver/deactivation-notice.ts'
+import { DEACTIVATION_NOTICE } from '#features/webhooks/webhooks/deliver/outcome.ts'
 import { days, minutes } from '#platform/units.ts'
 import { eventually } from '#test/support/app.ts'
 import { createNoticeSender, listServiceMail } from '#test/support/notices.ts'

@@ -2,15 +2,15 @@
 import { afterEach, beforeEach, describe, expect, test } from 'bun:test'
 import { createHmac } from 'node:crypto'
 import { record as recordEvent } from '#features/core/events/record.ts'
-import { purgeWebhookHistory } from '#features/webhooks/webhooks/manage/purge.ts'
+import { purgeWebhookHistory } from '#features/webhooks/webhooks/manage/pending.ts'
 import { yieldToEventLoop } from '#platform/time/clock.ts'
 import { hours, minutes, seconds } from '#platform/units.ts'
+import { getRecord, putWebhook, recordMany, startDispatcher } from '#test/features/webhooks/webhooks/fixture.ts'
 import { at } from '#test/support/api.ts'
 import { eventually } from '#test/support/app.ts'
 import { NOW } from '#test/support/email-api.ts'
 import type { ReceivedRequest } from '#test/support/https-receiver.ts'
 import { type CreatedWebhook, HOOK_HOST, startWebhookService, type WebhookService } from '#test/support/webhooks.ts'
-import { getRecord, putWebhook, recordMany, startDispatcher } from './fixture.ts'
 
 let service: WebhookService
 beforeEach(async () => {

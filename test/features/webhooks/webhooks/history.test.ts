@@ -1,11 +1,11 @@
 import { expect, test } from 'bun:test'
 import { listDeliveries, MAX_LISTED } from '#features/webhooks/webhooks/history/history.ts'
-import { findFirstNeededSeq, purgeWebhookHistory } from '#features/webhooks/webhooks/manage/purge.ts'
+import { findFirstNeededSeq, purgeWebhookHistory } from '#features/webhooks/webhooks/manage/pending.ts'
 import { getWebhook } from '#features/webhooks/webhooks/manage/webhooks.ts'
 import { days, hours } from '#platform/units.ts'
+import { createWebhookApi, type Json, type WebhookApi } from '#test/features/webhooks/webhooks/fixture.ts'
 import { at } from '#test/support/api.ts'
 import { expectError, NOW, shareEmailApi, UUID } from '#test/support/email-api.ts'
-import { createWebhookApi, type Json, type WebhookApi } from './fixture.ts'
 
 const service = shareEmailApi(createWebhookApi)
 

@@ -1,8 +1,9 @@
 import { expect, test } from 'bun:test'
 import { toOperatorActor } from '#features/people/sub-accounts/create-account.ts'
-import { sendTestEvent } from '#features/webhooks/webhooks/history/test-event.ts'
+import { sendTestEvent } from '#features/webhooks/webhooks/history/replay.ts'
 import { parseUuid } from '#platform/ids.ts'
 import { hours, minutes, seconds } from '#platform/units.ts'
+import { createWebhookApi } from '#test/features/webhooks/webhooks/fixture.ts'
 import { at } from '#test/support/api.ts'
 import { eventually } from '#test/support/app.ts'
 import { expectError, NOW, shareEmailApi, UUID } from '#test/support/email-api.ts'
@@ -13,7 +14,6 @@ import {
   startWebhookService,
   type WebhookService,
 } from '#test/support/webhooks.ts'
-import { createWebhookApi } from './fixture.ts'
 
 const service = shareEmailApi(createWebhookApi)
 

@@ -1,12 +1,12 @@
 import { describe, expect, test } from 'bun:test'
 import { WEBHOOK_EVENTS } from '#features/webhooks/webhooks/event-names.ts'
-import { purgeWebhookHistory } from '#features/webhooks/webhooks/manage/purge.ts'
+import { purgeWebhookHistory } from '#features/webhooks/webhooks/manage/pending.ts'
 import { seconds } from '#platform/units.ts'
+import { createWebhookApi, HOOK, type WebhookApi } from '#test/features/webhooks/webhooks/fixture.ts'
 import { at } from '#test/support/api.ts'
 import { eventually } from '#test/support/app.ts'
 import { startDnsServer } from '#test/support/dns-server.ts'
 import { expectError, NOW, shareEmailApi } from '#test/support/email-api.ts'
-import { createWebhookApi, HOOK, type WebhookApi } from './fixture.ts'
 
 const service = shareEmailApi(createWebhookApi)
 

@@ -1,19 +1,23 @@
 /**
  * @module Writes the outcome of an attempt: one transaction with the delivery, the webhook's failure count and cursor,
  * and the deactivation of a webhook that failed too often. The only writer of a delivery after its first attempt.
+ * Owners get at most one mail a day about a webhook that failures deactivated; webhooks that fail together, perhaps
+ * because they share a server, are in one mail.
  */
 import type { App } from '#features/core/app/app.ts'
 import { auditChange, createSystemActor } from '#features/core/audit-logs/audit.ts'
+import { type OwnerNotice, scheduleNotice } from '#features/core/notices/notices.ts'
 import { markInboundDelivered, markInboundUndeliverable } from '#features/receiving/inbound/api/model.ts'
 import type { Tx } from '#platform/db/commit.ts'
 import { prepareStatements } from '#platform/db/open.ts'
-import { newUuid, randomFraction, type UuidBytes } from '#platform/ids.ts'
+import { isoTime } from '#platform/http/envelope.ts'
+import { formatUuid, newUuid, randomFraction, type UuidBytes } from '#platform/ids.ts'
 import type { Millis } from '#platform/time/clock.ts'
+import { days, hours, minutes } from '#platform/units.ts'
 import { type DeliveryStatus, deliveryStatusCode, TEST_EVENT } from '../event-names.ts'
 import { DEACTIVATION_REASON, MAX_CONSECUTIVE_FAILURES } from '../manage/pending.ts'
 import type { Webhook } from '../manage/webhooks.ts'
 import type { AttemptResult } from './attempt.ts'
-import { scheduleDeactivationNotice } from './deactivation-notice.ts'
 import { isAboutErased } from './erase.ts'
 import { computeRetryDelayMs, MAX_ATTEMPTS } from './failures.ts'
 import type { Task } from './webhook-queue.ts'
@@ -54,6 +58,13 @@ const sql = prepareStatements((db) => ({
     'UPDATE webhooks SET is_active = 0, off_by_failures = 1, last_failure_reason = ?, updated_at = max(?, updated_at + 1) WHERE id = ?',
   ),
   moveCursor: db.prepare('UPDATE webhooks SET cursor_seq = max(cursor_seq, ?) WHERE id = ? AND is_active = 1'),
+  // Returns no row when the webhook was reactivated or deleted since then.
+  webhook: db.prepare<DeactivatedWebhook, [number, Millis]>(
+    `SELECT uuid, url, route_id IS NOT NULL AS isOfRoute, last_failure_at AS since FROM webhooks
+     WHERE id = ? AND off_by_failures = 1 AND deleted_at IS NULL AND last_failure_at > ?`,
+  ),
+  sentAt: db.prepare<{ at: Millis | null }, [number]>('SELECT notice_sent_at AS at FROM webhooks WHERE id = ?'),
+  setSentAt: db.prepare('UPDATE webhooks SET notice_sent_at = ? WHERE id = ?'),
 }))
 
 /**
@@ -155,3 +166,80 @@ export function endDelivery(
 /** Stores the cursor of a webhook that skipped events, so that a restart need not examine them again. */
 export const moveCursor = (tx: Tx, webhookId: number, cursor: number): void =>
   void sql(tx.db).moveCursor.run(cursor, webhookId)
+
+interface DeactivatedWebhook {
+  readonly uuid: UuidBytes
+  readonly url: string
+  readonly isOfRoute: number
+  /** Time of the failure that deactivated it, which does not change while it is inactive. */
+  readonly since: Millis
+}
+
+/** So that one mail has all webhooks that fail together. */
+const DELAY_MS = minutes(1)
+const REPEAT_INTERVAL_MS = days(1)
+/** Per account, so that creating failing webhooks does not cause more mail. */
+const ACCOUNT_INTERVAL_MS = hours(3)
+/** Older deactivations cause no notice: users know of them by now. */
+const MAX_NEWS_AGE_MS = days(2)
+/** Maximum number of webhooks described in one mail; the list of webhooks shows the others. */
+const MAX_DESCRIBED = 3
+const KIND = 'webhook_deactivated'
+
+/** Schedules the mail about a webhook that a failure deactivates in this transaction. @param error the last failure */
+export function scheduleDeactivationNotice(
+  app: App,
+  tx: Tx,
+  accountId: number,
+  webhookId: number,
+  error: string | null,
+): void {
+  const now = app.clock.now()
+  const sentAt = sql(tx.db).sentAt.get(webhookId)?.at ?? 0
+  // At most a day ahead, because the clock may have been ahead when the last mail was sent.
+  const dueAt = Math.min(Math.max(now + DELAY_MS, sentAt + REPEAT_INTERVAL_MS), now + REPEAT_INTERVAL_MS)
+  scheduleNotice(app, tx, { accountId, kind: KIND, topic: webhookId, data: error, dueAt })
+}
+
+export const DEACTIVATION_NOTICE: OwnerNotice = {
+  kind: KIND,
+  intervalMs: ACCOUNT_INTERVAL_MS,
+  aheadMs: DELAY_MS,
+  compose({ clock, db }, { name }, notices) {
+    const after = clock.now() - MAX_NEWS_AGE_MS
+    const webhooks = notices.flatMap(({ topic, data }) => {
+      const webhook = sql(db).webhook.get(topic, after)
+      return webhook ? [{ ...webhook, error: data }] : []
+    })
+    const [first] = webhooks
+    if (!first) return undefined
+    const one = first.isOfRoute === 1 ? 'The webhook of an inbound route was deactivated' : 'A webhook was deactivated'
+    const more = webhooks.length - MAX_DESCRIBED
+    return {
+      subject: webhooks.length === 1 ? one : `${webhooks.length} webhooks were deactivated`,
+      text: [
+        ...webhooks.slice(0, MAX_DESCRIBED).map((webhook) => formatWebhook(name, webhook)),
+        ...(more > 0 ? [`And ${more} more; GET /v1/webhooks and GET /v1/inbound-routes list them.`] : []),
+      ].join('\n\n'),
+      onSent: (tx, { topic }) => void sql(tx.db).setSentAt.run(clock.now(), topic),
+    }
+  },
+}
+
+function formatWebhook(
+  name: string,
+  { uuid, url, isOfRoute, since, error }: DeactivatedWebhook & { readonly error: string | null },
+): string {
+  const time = `${isoTime(since).slice(0, 10)} at ${isoTime(since).slice(11, 16)} UTC`
+  const { origin, pathname } = new URL(url)
+  const what = isOfRoute === 1 ? 'The webhook of an inbound route' : `The webhook ${formatUuid(uuid)}`
+  return [
+    `${what} of the account ${name} was deactivated on ${time} after ten consecutive failed attempts. Its URL is:`,
+    `${origin}${pathname}`,
+    ...(error === null ? [] : [`The last failure: ${error}`]),
+    'No events are lost: they are kept, but none is sent to this URL until the webhook is reactivated. Mail is sent and received as before.',
+    isOfRoute === 1
+      ? 'When your server responds again, update the route (PUT /v1/inbound-routes/{id}, even without a change), then replay missed mail (POST /v1/inbound-routes/{id}/replay).'
+      : `When your server responds again: PUT /v1/webhooks/${formatUuid(uuid)} with its url, events and is_active reactivates it; POST /v1/webhooks/${formatUuid(uuid)}/replay sends missed events. GET /v1/webhooks/${formatUuid(uuid)}/deliveries shows the responses of your server.`,
+  ].join('\n\n')
+}

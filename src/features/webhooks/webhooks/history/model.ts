@@ -10,8 +10,7 @@ import { DELIVERY_STATUSES, TEST_EVENT, WEBHOOK_EVENTS } from '../event-names.ts
 import type { Webhook } from '../manage/webhooks.ts'
 import { FORMAT_NOTE, PAYLOAD_FORMATS } from '../payload/payload-format.ts'
 import { type Delivery, type DeliveryRequest, HISTORY_EVENTS, MAX_LISTED } from './history.ts'
-import { MAX_REPLAYED, type ReplayOutcome } from './replay.ts'
-import type { QueuedTest } from './test-event.ts'
+import { MAX_REPLAYED, type QueuedTest, type ReplayOutcome } from './replay.ts'
 
 /** More names than there are events, so that duplicates fit. */
 const MAX_EVENT_NAMES = 100

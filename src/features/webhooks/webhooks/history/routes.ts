@@ -15,8 +15,7 @@ import { revealSecret, rotateSecret } from '../manage/secrets.ts'
 import { getWebhook, listWebhooks } from '../manage/webhooks.ts'
 import { listDeliveries, readDeliveryRequest, readEventPayload } from './history.ts'
 import * as model from './model.ts'
-import { countReplay, parseTime, replayDelivery, replayRange } from './replay.ts'
-import { MAX_TESTS, sendTestEvent } from './test-event.ts'
+import { countReplay, MAX_TESTS, parseTime, replayDelivery, replayRange, sendTestEvent } from './replay.ts'
 
 const tags = ['Webhooks']
 const reads = describeWith('webhooks:read')
