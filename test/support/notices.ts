@@ -1,8 +1,7 @@
 /** @module Sends notices that are due, without a loop, and reads the mail that the service sent to its users. */
 
 import type { App } from '#features/core/app/app.ts'
-import { NoticeQueues } from '#features/core/notices/loop.ts'
-import type { OwnerNotice } from '#features/core/notices/notices.ts'
+import { NoticeQueues, type OwnerNotice } from '#features/core/notices/notices.ts'
 import { createOwnerKind } from '#features/people/owner-notices/owner-notices.ts'
 
 /** Returns the function that sends all notices of these kinds that are due; it remembers when accounts were mailed. */

@@ -3,13 +3,13 @@
  * delivery does; bypasses nothing else of the service.
  */
 import { type EventData, type EventType, record } from '#features/core/events/record.ts'
-import type { PayloadFormat } from '#features/webhooks/webhooks/payload/payload-format.ts'
+import type { PayloadFormat } from '#features/webhooks/webhooks/event-names.ts'
 import { parseUuid } from '#platform/ids.ts'
-import { at } from './api.ts'
-import { eventually, type TestAppOptions } from './app.ts'
-import { startDnsServer } from './dns-server.ts'
-import { createEmailApi, type EmailApi } from './email-api.ts'
-import { type HttpsReceiver, startHttpsReceiver } from './https-receiver.ts'
+import { at } from '#test/support/api.ts'
+import { eventually, type TestAppOptions } from '#test/support/app.ts'
+import { startDnsServer } from '#test/support/dns-server.ts'
+import { createEmailApi, type EmailApi } from '#test/support/email-api.ts'
+import { type HttpsReceiver, startHttpsReceiver } from '#test/support/https-receiver.ts'
 
 export const HOOK_HOST = 'hooks.test'
 

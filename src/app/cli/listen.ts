@@ -8,12 +8,8 @@ import { join } from 'node:path'
 import { Option } from 'commander'
 import { API, type Api, type WebhookPayload } from '#client/api.ts'
 import { createClient, TassisError } from '#client/client.ts'
+import { collectPayloadEvents, PAYLOAD_FORMATS, type PayloadFormat } from '#features/webhooks/webhooks/event-names.ts'
 import { createRequestHeaders } from '#features/webhooks/webhooks/manage/signature.ts'
-import {
-  collectPayloadEvents,
-  PAYLOAD_FORMATS,
-  type PayloadFormat,
-} from '#features/webhooks/webhooks/payload/payload-format.ts'
 import { attempt } from '#platform/attempt.ts'
 import { hmacSha256 } from '#platform/crypto/crypto.ts'
 import type { Config } from '#platform/settings/config.ts'

@@ -1,6 +1,6 @@
 import { expect, test } from 'bun:test'
 import { dayOf } from '#features/core/events/daily-stats.ts'
-import { purgeExpired } from '#features/lifecycle/retention/expired.ts'
+import { purgeExpired } from '#features/lifecycle/retention/run.ts'
 import { applyComplaint } from '#features/receiving/complaints/apply.ts'
 import { findRateAlerts, readOutcomes } from '#features/reporting/reputation/report.ts'
 import {

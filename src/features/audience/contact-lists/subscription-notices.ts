@@ -6,8 +6,7 @@
 import { findAccountUuid } from '#features/core/accounts/accounts.ts'
 import type { App } from '#features/core/app/app.ts'
 import { audit, createSystemActor } from '#features/core/audit-logs/audit.ts'
-import type { NoticeKind } from '#features/core/notices/loop.ts'
-import { deleteNotice, deleteOverdueNotices, postponeNotice } from '#features/core/notices/notices.ts'
+import { deleteNotice, deleteOverdueNotices, type NoticeKind, postponeNotice } from '#features/core/notices/notices.ts'
 import type { Tx } from '#platform/db/commit.ts'
 import { prepareStatements } from '#platform/db/open.ts'
 import { isStorageFailure, toPublicReason } from '#platform/disk/storage-errors.ts'
@@ -39,7 +38,7 @@ const GIVE_UP_BATCH_SIZE = 500
 /** Rate of audit rows and warnings per account: a faulty template may fail for each of a million contacts. */
 const FAILURE_LOG_RATE: Rate = { burst: 20, ratePerSecond: 20 / 3600 }
 
-/** The kinds that `core/notices/loop.ts` sends. */
+/** The kinds that `core/notices/notices.ts` sends. */
 export function createSubscriptionKinds(app: App): readonly NoticeKind[] {
   const failureLogLimiter = createRateLimiter(app.clock)
   const batchSizes: Readonly<Record<SubscriptionMailKind, number>> = {

@@ -1,15 +1,18 @@
 /**
  * @module Creates, updates and reads operations: long-running and bulk work as the API shows it. The only writer of
- * `operations`.
+ * `operations`. Has the routes of /v1/operations.
  */
 import type { Database } from 'bun:sqlite'
 import { type Static, Type } from '@sinclair/typebox'
+import { Elysia } from 'elysia'
 import type { Actor, App } from '#features/core/app/app.ts'
+import { authenticated, describeWith } from '#features/core/app/http.ts'
 import type { Tx } from '#platform/db/commit.ts'
 import { insertSql, prepareStatements } from '#platform/db/open.ts'
 import { belowId, type RowWindow } from '#platform/db/row-window.ts'
 import { notFound } from '#platform/errors.ts'
-import { Nullable, Text, Timestamp, Uuid } from '#platform/http/schemas.ts'
+import { dataBody, pageById } from '#platform/http/envelope.ts'
+import { DataBody, Nullable, PageBody, PageQuery, parsePage, Text, Timestamp, Uuid } from '#platform/http/schemas.ts'
 import { toWire } from '#platform/http/wire.ts'
 import { formatUuid, newUuid, parseUuid } from '#platform/ids.ts'
 import type { Millis } from '#platform/time/clock.ts'
@@ -219,3 +222,41 @@ function toMetadata({ metadata }: Operation, emails: Readonly<Record<string, num
   const stored: unknown = metadata === null ? null : JSON.parse(metadata)
   return emails ? { ...Object(stored), emails } : stored
 }
+
+const tags = ['Operations']
+
+const reads = describeWith('emails:read')
+
+export interface OperationRouteOptions {
+  /** The number of a broadcast's emails per status, by the row id of its operation; undefined for other operations. */
+  readonly countEmails: (accountId: number, operationId: number) => Readonly<Record<string, number>> | undefined
+}
+
+export const operationRoutes = (app: App, { countEmails: emailsOf }: OperationRouteOptions) =>
+  new Elysia({ prefix: '/v1/operations', tags })
+    .use(authenticated)
+    .get(
+      '/',
+      ({ actor, query }) => {
+        const page = parsePage(query)
+        const { operations, total } = listOperations(app.db, actor.accountId, page)
+        return pageById(operations, { ...page, total }, (operation) => toOperationWire(operation, actor.accountUuid))
+      },
+      {
+        query: PageQuery,
+        response: PageBody(OperationRecord),
+        detail: reads('List operations', 'Batches, broadcasts and other bulk work, newest first.'),
+      },
+    )
+    .get(
+      '/:id',
+      ({ actor, params }) => {
+        const operation = getOperation(app.db, actor.accountId, params.id)
+        return dataBody(toOperationWire(operation, actor.accountUuid, emailsOf(actor.accountId, operation.id)))
+      },
+      {
+        params: Type.Object({ id: Type.String({ description: 'Id of the operation.' }) }),
+        response: DataBody(OperationRecord),
+        detail: reads('Get an operation', 'For a broadcast, `metadata.emails` is the number of its emails per status.'),
+      },
+    )

@@ -3,8 +3,13 @@
  * Removes the oldest data first, a few rows per transaction, so that requests run in between. Never removes open
  * mail; removes unread mailbox messages only for their age. If a crash or a full disk ends a run, the next run
  * continues it.
+ * Also deletes what is kept for a fixed time: rows of tables that state it (`kept`), and received messages as they came
+ * in. Stores the time by which it measures ages.
  */
+
+import type { Database } from 'bun:sqlite'
 import type { App } from '#features/core/app/app.ts'
+import { TABLE_FACTS } from '#features/core/app/table-facts.ts'
 import { purgeAuditLog } from '#features/core/audit-logs/erase.ts'
 import {
   COUNTER_RETENTION_DAYS,
@@ -16,8 +21,11 @@ import {
   purgeEvents,
   readHorizon,
 } from '#features/core/events/purge.ts'
+import { getMeta, setMeta } from '#features/core/events/record.ts'
+import { findOldestWaitingRef } from '#features/receiving/inbound/process/queue.ts'
 import { findAccountWithLogAfter, purgeRequestLog } from '#features/reporting/logs/request-log.ts'
 import { findFirstNeededSeq } from '#features/webhooks/webhooks/manage/pending.ts'
+import { monthOfRef } from '#platform/content/read.ts'
 import type { Committer } from '#platform/db/commit.ts'
 import { releasePages } from '#platform/db/scrub.ts'
 import { isoTimeOrNull } from '#platform/http/envelope.ts'
@@ -25,10 +33,9 @@ import { perOwner } from '#platform/per-owner.ts'
 import { askWorker } from '#platform/process/workers.ts'
 import { shareRun } from '#platform/queue/share-run.ts'
 import { type Millis, yieldToEventLoop } from '#platform/time/clock.ts'
-import { days, hours } from '#platform/units.ts'
+import { days, hours, minutes } from '#platform/units.ts'
 import { type BudgetedKind, computeAgeCutoffs, mapKinds } from './budgets.ts'
 import type { Cut } from './cuts.ts'
-import { recordConfirmedTime } from './expired.ts'
 import { readPragma } from './measure.ts'
 import type { MeasureRequest } from './measure-worker.ts'
 import { type OldRow, removeInBatches, retireByIds, type Scan, scanRows } from './scan.ts'
@@ -230,4 +237,50 @@ async function releaseFreePages(committer: Committer): Promise<void> {
   const { db } = committer
   const spare = readPragma(db, 'freelist_count') - Math.ceil(readPragma(db, 'page_count') * FREE_FRACTION)
   if (spare > 0) await releasePages(committer, spare)
+}
+
+/** Resolves with the number of rows deleted. Call it about every hour, one run at a time. */
+export async function purgeExpired(app: App, signal: AbortSignal = new AbortController().signal): Promise<number> {
+  let removed = 0
+  for (const [table, { kept }] of TABLE_FACTS) {
+    if (!kept) continue
+    const until = Math.floor((app.confirmedNow() - days(kept.days)) / (kept.unitMs ?? 1))
+    removed += await removeInBatches(app, signal, ({ db }, limit) => {
+      const done = db.query(`DELETE FROM ${table} WHERE ${kept.since} <= ? LIMIT ?`).run(until, limit).changes
+      return { done, next: done === limit ? 0 : undefined }
+    })
+  }
+  return removed
+}
+
+/**
+ * Drops the original form of received messages, by month; the parsed data stays. Never drops a month with an
+ * unprocessed message. Resolves with the number of dropped months.
+ */
+export async function dropRawMail(app: App): Promise<number> {
+  const before = (await recordConfirmedTime(app)) - days(app.config.inboundRawDays)
+  const waiting = findOldestWaitingRef(app.db)
+  // Months are counted from the year 0.
+  const firstKept =
+    waiting === undefined ? before : Date.UTC(Math.floor(monthOfRef(waiting) / 12), monthOfRef(waiting) % 12)
+  return app.rawMail.dropMonthsBefore(Math.min(before, firstKept))
+}
+
+/** Shortest interval between two writes. */
+const RECORD_INTERVAL_MS = minutes(10)
+/** The next start compares the time with the clock; nothing else shows that a clock is days ahead. */
+const KEY = 'retention:looked_at'
+
+/** Returns `App.confirmedNow()` and stores it. Must be called at least hourly. */
+export async function recordConfirmedTime(app: App): Promise<Millis> {
+  const now = app.confirmedNow()
+  if (Math.abs(now - (readConfirmedTime(app.db) ?? 0)) >= RECORD_INTERVAL_MS)
+    await app.commit.writeFromReserve((tx) => setMeta(tx.db, KEY, String(now)))
+  return now
+}
+
+/** The time stored last; undefined in a new data directory. */
+export function readConfirmedTime(db: Database): Millis | undefined {
+  const noted = getMeta(db, KEY)
+  return noted === undefined ? undefined : Number(noted)
 }

@@ -4,8 +4,7 @@
  */
 import { findAccountLogId } from '#features/core/accounts/accounts.ts'
 import type { App } from '#features/core/app/app.ts'
-import type { NoticeKind } from '#features/core/notices/loop.ts'
-import { deleteNotice, type OwnerNotice, postponeNotice } from '#features/core/notices/notices.ts'
+import { deleteNotice, type NoticeKind, type OwnerNotice, postponeNotice } from '#features/core/notices/notices.ts'
 import { listOwnerEmails } from '#features/people/team/users.ts'
 import { sendSystemMail } from '#features/sending/system-mail/send.ts'
 import { prepareStatements } from '#platform/db/open.ts'
@@ -23,7 +22,7 @@ const BATCH_SIZE = 500
 /** Delay before the next attempt when no one could be mailed. */
 const RETRY_DELAY_MS = hours(24)
 
-/** The kind that `core/notices/loop.ts` sends. */
+/** The kind that `core/notices/notices.ts` sends. */
 export const createOwnerKind = (app: App, notice: OwnerNotice): NoticeKind => ({
   kind: notice.kind,
   batchSize: BATCH_SIZE,

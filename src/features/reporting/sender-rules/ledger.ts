@@ -6,7 +6,6 @@ import type { App } from '#features/core/app/app.ts'
 import { type Domain, findDomainByName } from '#features/setup/domains/domains.ts'
 import { findCoveringDomain } from '#features/setup/domains/sending.ts'
 import { isoTime } from '#platform/http/envelope.ts'
-import { readPeak } from './figures.ts'
 import { type GoogleReport, readGoogleReport } from './receiver-data.ts'
 import data from './rules.json' with { type: 'json' }
 import {
@@ -19,6 +18,7 @@ import {
   RULE_STATES,
   type RuleState,
   type RuleWitnesses,
+  readPeak,
   say,
   type Verdict,
 } from './states.ts'

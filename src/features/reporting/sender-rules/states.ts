@@ -2,17 +2,23 @@
  * @module The state of what a rule demands, by what this service itself knows: DNS as it was last checked, counters, the
  * last run of `tassis doctor`, and what Tassis does with every message. What none of them can see is `unknown`, never
  * `met`. Asks nobody. The texts are in rules.json.
+ * Counters are those of the account: they do not tell its domains apart.
  */
+
+import type { Database } from 'bun:sqlite'
 import { createPublicKey } from 'node:crypto'
 import type { App } from '#features/core/app/app.ts'
+import { ALL_DOMAINS, type DailyStats, dayOf, domainOfAddress } from '#features/core/events/daily-stats.ts'
+import { toEventCode } from '#features/core/events/record.ts'
 import { isForwarding } from '#features/receiving/route-rules/rows.ts'
+import { STATS_SUMS } from '#features/reporting/analytics/stats.ts'
 import type { Domain } from '#features/setup/domains/domains.ts'
 import { attempt } from '#platform/attempt.ts'
+import { prepareStatements } from '#platform/db/open.ts'
 import { isoTime, isoTimeOrNull } from '#platform/http/envelope.ts'
 import type { Millis } from '#platform/time/clock.ts'
 import { days } from '#platform/units.ts'
 import { canConnectTo } from '#protocols/dns/special-addresses.ts'
-import * as figures from './figures.ts'
 import { readSndsReport } from './receiver-data.ts'
 import rules from './rules.json' with { type: 'json' }
 
@@ -139,7 +145,7 @@ function isGenericName(name: string, ip: string): boolean {
 const readUnsubscribe =
   (text: 'one_click' | 'unsubscribe_honoured'): Reader =>
   ({ app: { db, config }, domain: { id, accountId }, now }) => {
-    const values = { ...figures.readMarketing(db, accountId, id), ...figures.readStats(db, accountId, now) }
+    const values = { ...readMarketing(db, accountId, id), ...readStats(db, accountId, now) }
     if (values.emails === 0) return say('unknown', 'counters', 'no mail')
     if (values.marketing === 0) return say('not_applicable', 'counters', 'transactional', values)
     return text === 'one_click' && !config.publicUrl.startsWith('https:')
@@ -150,18 +156,18 @@ const readUnsubscribe =
 /** Receivers tell complaints only through a feedback loop; without one, none that we know of does not mean none. */
 const readComplaints: Reader = ({ app: { db }, domain: { accountId }, now }, receiver) => {
   const { name, domains, feedback_loop: loop } = receiver
-  const { delivered, complaints } = figures.readStats(db, accountId, now, domains)
+  const { delivered, complaints } = readStats(db, accountId, now, domains)
   const values = { name, delivered, complaints, rate: percent(complaints / delivered) }
   if (delivered < MIN_RECIPIENTS) return say('unknown', 'counters', 'complaints few', values)
   const state = judgeComplaints(complaints / delivered)
-  const lastAt = loop === '' ? null : figures.findLastReport(db, accountId, now, loop)
+  const lastAt = loop === '' ? null : findLastReport(db, accountId, now, loop)
   return state === 'met' && (lastAt === null || delivered < MIN_FOR_COMPLAINTS)
     ? say('unknown', 'counters', 'complaints untold', values)
     : say(state, 'counters', 'complaints', values, isoTimeOrNull(lastAt))
 }
 
 const readBounces: Reader = ({ app: { db }, domain: { accountId }, now }, { name, domains }) => {
-  const { delivered, bounced } = figures.readStats(db, accountId, now, domains)
+  const { delivered, bounced } = readStats(db, accountId, now, domains)
   const [all, rate] = [delivered + bounced, bounced / (delivered + bounced)]
   if (all < MIN_RECIPIENTS) return say('unknown', 'counters', 'bounces few', { bounced, all, name })
   return say(judgeRate(rate, 0.05, 0.1), 'counters', 'bounces', { bounced, all, name, rate: percent(rate) })
@@ -169,14 +175,14 @@ const readBounces: Reader = ({ app: { db }, domain: { accountId }, now }, { name
 
 const readTls: Reader = ({ app: { db, config }, domain }, { name, domains }) => {
   if (config.delivery !== 'direct') return say('unknown', 'nobody', 'relay')
-  const { all, encrypted } = figures.countEncrypted(db, domain.accountId, domains)
+  const { all, encrypted } = countEncrypted(db, domain.accountId, domains)
   if (all === 0) return say('unknown', 'counters', 'tls none', { name })
   return say(judgeRate(1 - encrypted / all, Number.MIN_VALUE, 0.5), 'counters', 'tls', { name, all, encrypted })
 }
 
 const readAlignment: Reader = (facts, receiver) => {
   const { app, domain, now } = facts
-  const { messages, aligned, seenAt } = figures.countAligned(app.db, domain.accountId, now, domain.domain)
+  const { messages, aligned, seenAt } = countAligned(app.db, domain.accountId, now, domain.domain)
   // Of a few messages the records in DNS say more.
   if (messages >= MIN_RECIPIENTS) {
     const state = judgeRate(1 - aligned / messages, 0.02, 0.1)
@@ -236,4 +242,67 @@ export const READERS: Readonly<Record<string, Reader>> = {
       ? say('at_risk', 'tassis', 'forwards')
       : say('not_applicable', 'tassis', 'no forwards'),
   ip_reputation: readSnds,
+}
+
+const PERIOD_DAYS = 30
+/** Volume counts for as long: one busy day makes a bulk sender, and Gmail never forgets it. */
+const VOLUME_DAYS = 366
+/** Newest rows that are looked at. */
+const SAMPLE_SIZE = 1000
+
+const SELECT_DAYS = `SELECT f.day, ${STATS_SUMS} FROM json_each(?1) wanted CROSS JOIN json_each(?2) names
+  CROSS JOIN daily_figures f ON f.account_id = ?3 AND f.day = wanted.value AND f.domain = names.value`
+
+const sql = prepareStatements((db) => ({
+  sums: db.prepare<DailyStats, [string, string, number]>(SELECT_DAYS),
+  byDay: db.prepare<DailyStats, [string, string, number]>(`${SELECT_DAYS} GROUP BY f.day`),
+  emails: db.prepare<{ emails: number; marketing: number }, [number, number, number]>(
+    `SELECT count(*) AS emails, coalesce(sum(transactional = 0), 0) AS marketing FROM (SELECT domain_id, transactional, sandbox
+     FROM emails WHERE account_id = ? ORDER BY created_at DESC LIMIT ?) WHERE domain_id = ? AND sandbox = 0`,
+  ),
+  delivered: db.prepare<{ address: string; tls: string | null }, [number, number]>(
+    `SELECT address, json_extract(data, '$.tls') AS tls FROM (SELECT * FROM events WHERE account_id = ? ORDER BY seq DESC LIMIT ?)
+     JOIN recipients ON recipients.id = recipient_id WHERE type = ${toEventCode('delivered')} AND is_captured = 0`,
+  ),
+  aligned: db.prepare<{ messages: number; aligned: number; day: number }, [number, string, number]>(
+    `SELECT coalesce(sum(count), 0) AS messages, coalesce(sum(count) FILTER (WHERE class = 'aligned'), 0) AS aligned, coalesce(max(day), 0) AS day
+     FROM report_rows WHERE account_id = ? AND domain = ? AND day > ? AND is_from_us`,
+  ),
+  reported: db.prepare<{ at: number | null }, [number, number, string]>(
+    'SELECT max(created_at) AS at FROM complaints WHERE account_id = ? AND created_at >= ? AND feedback_loop = ?',
+  ),
+}))
+
+const listDays = (now: Millis, count = PERIOD_DAYS): string =>
+  JSON.stringify(Array.from({ length: count }, (_, index) => dayOf(now) - index))
+
+/** The sums of the last 30 days at these domains; default: at all. */
+export const readStats = (db: Database, accountId: number, now: Millis, names: readonly string[] = [ALL_DOMAINS]) =>
+  sql(db).sums.get(listDays(now), JSON.stringify(names), accountId) as DailyStats
+
+/** The most recipients at these domains on one day of the last year. */
+export function readPeak(db: Database, accountId: number, now: Millis, names: readonly string[]): number {
+  const year = sql(db).byDay.all(listDays(now, VOLUME_DAYS), JSON.stringify(names), accountId)
+  return Math.max(0, ...year.map(({ sent }) => sent))
+}
+
+/** Of the newest 1,000 emails of the account, those of a domain, and how many of them are not transactional. */
+export const readMarketing = (db: Database, accountId: number, domainId: number) =>
+  sql(db).emails.get(accountId, SAMPLE_SIZE, domainId) ?? { emails: 0, marketing: 0 }
+
+/** Of the newest 1,000 events of the account, the deliveries to these domains, and how many of them used TLS. */
+export function countEncrypted(db: Database, accountId: number, names: readonly string[]) {
+  const seen = sql(db).delivered.all(accountId, SAMPLE_SIZE)
+  const theirs = seen.filter(({ address }) => names.includes(domainOfAddress(address)))
+  return { all: theirs.length, encrypted: theirs.filter(({ tls }) => tls?.startsWith('TLS')).length }
+}
+
+/** When a feedback loop last reported a complaint in the last year, which proves that it works; null: never. */
+export const findLastReport = (db: Database, accountId: number, now: Millis, loop: string): Millis | null =>
+  sql(db).reported.get(accountId, now - days(VOLUME_DAYS), loop)?.at ?? null
+
+/** What DMARC reports of the last 30 days count of mail that left our addresses, and the newest day that they are about. */
+export function countAligned(db: Database, accountId: number, now: Millis, domain: string) {
+  const found = sql(db).aligned.get(accountId, domain, dayOf(now) - PERIOD_DAYS)
+  return { messages: 0, aligned: 0, ...found, seenAt: (found?.day ?? 0) * days(1) }
 }

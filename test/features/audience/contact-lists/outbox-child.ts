@@ -5,7 +5,7 @@
 import { openApp } from '#app/create.ts'
 import { loadConfig } from '#app/settings.ts'
 import { createSubscriptionKinds } from '#features/audience/contact-lists/subscription-notices.ts'
-import { startNotices } from '#features/core/notices/loop.ts'
+import { startNotices } from '#features/core/notices/notices.ts'
 
 const { MAX_WRITES, ...settings } = process.env
 const { app } = openApp(loadConfig(settings).config)

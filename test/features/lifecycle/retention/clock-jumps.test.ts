@@ -3,15 +3,14 @@ import { describe, expect, test } from 'bun:test'
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { dropRawMail } from '#features/lifecycle/retention/expired.ts'
-import { runRetention } from '#features/lifecycle/retention/run.ts'
+import { dropRawMail, runRetention } from '#features/lifecycle/retention/run.ts'
 import { MissingBlobError } from '#platform/content/read.ts'
 import { days, hours, minutes } from '#platform/units.ts'
+import { endAttempts, SHORT } from '#test/features/lifecycle/retention/year.ts'
 import { createTestApp } from '#test/support/app.ts'
 import { expectBalanced } from '#test/support/consistency.ts'
 import { createEmailApi, type EmailApi, NOW } from '#test/support/email-api.ts'
 import { ManualClock } from '#test/support/manual-clock.ts'
-import { endAttempts, SHORT } from './year.ts'
 
 const NOTHING = { content: 0, events: 0, inbound: 0, logs: 0, audit: 0 }
 

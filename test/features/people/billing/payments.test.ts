@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'bun:test'
-import { purgeExpired } from '#features/lifecycle/retention/expired.ts'
+import { purgeExpired } from '#features/lifecycle/retention/run.ts'
 import { reconcileAll } from '#features/people/billing/reconcile.ts'
 import { days } from '#platform/units.ts'
 import { at } from '#test/support/api.ts'

@@ -1,6 +1,6 @@
 import { describe, expect, spyOn, test } from 'bun:test'
 import { Secret, TOTP } from 'otpauth'
-import { purgeExpired } from '#features/lifecycle/retention/expired.ts'
+import { purgeExpired } from '#features/lifecycle/retention/run.ts'
 import { createUserResetLink } from '#features/people/team/operator-routes.ts'
 import { MAX_WAITING_HASHES, requireStrongPassword, verifyPassword } from '#features/people/team/passwords.ts'
 import type { Millis } from '#platform/time/clock.ts'

@@ -1,5 +1,5 @@
 import { describe, expect, setDefaultTimeout, spyOn, test } from 'bun:test'
-import { purgeExpired } from '#features/lifecycle/retention/expired.ts'
+import { purgeExpired } from '#features/lifecycle/retention/run.ts'
 import { createAccount, toOperatorActor } from '#features/people/sub-accounts/create-account.ts'
 import { removeUser, signUserOut } from '#features/people/team/operator-routes.ts'
 import { hashPassword } from '#features/people/team/passwords.ts'

@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'bun:test'
 import type { Actor } from '#features/core/app/app.ts'
-import { purgeExpired } from '#features/lifecycle/retention/expired.ts'
+import { purgeExpired } from '#features/lifecycle/retention/run.ts'
 import { createAccount, toOperatorActor } from '#features/people/sub-accounts/create-account.ts'
 import { listInvitations, MAX_INVITATIONS } from '#features/people/team/invitations.ts'
 import type { SessionState } from '#features/people/team/model.ts'

@@ -1,6 +1,6 @@
 /** Idempotency keys of routes that create something other than an email. */
 import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from 'bun:test'
-import { purgeExpired } from '#features/lifecycle/retention/expired.ts'
+import { purgeExpired } from '#features/lifecycle/retention/run.ts'
 import { createRequestKeys, eraseInStoredResponses, openStoredResponse } from '#features/sending/accept/idempotency.ts'
 import { days } from '#platform/units.ts'
 import { at } from '#test/support/api.ts'

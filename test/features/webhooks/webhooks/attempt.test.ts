@@ -3,7 +3,7 @@
 import { expect, test } from 'bun:test'
 import { classifyResponse } from '#features/webhooks/webhooks/deliver/attempt.ts'
 import { computeRetryDelayMs } from '#features/webhooks/webhooks/deliver/failures.ts'
-import type { PayloadFormat } from '#features/webhooks/webhooks/payload/payload-format.ts'
+import type { PayloadFormat } from '#features/webhooks/webhooks/event-names.ts'
 import { hours, minutes, seconds } from '#platform/units.ts'
 
 const NOW = Date.UTC(2026, 2, 15, 12, 30)

@@ -7,8 +7,8 @@ import type { FetchFailureCause, FetchOutcome } from '#platform/net/safe-fetch.t
 import type { Millis } from '#platform/time/clock.ts'
 import { seconds } from '#platform/units.ts'
 import { parseRetryAfter } from '#protocols/http/retry-after.ts'
+import type { PayloadFormat } from '../event-names.ts'
 import { createRequestHeaders, type SignedRequest, type SigningSecrets } from '../manage/signature.ts'
-import type { PayloadFormat } from '../payload/payload-format.ts'
 import { MAX_RETRY_AFTER_MS } from './failures.ts'
 
 /** Time limit from the lookup of the host name to the end of the response. */

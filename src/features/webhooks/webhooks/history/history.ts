@@ -18,6 +18,7 @@ import {
   type DeliveryStatus,
   deliveryStatusCode,
   deliveryStatusName,
+  type PayloadFormat,
   requireBodyScopes,
   TEST_EVENT,
   WEBHOOK_EVENTS,
@@ -26,7 +27,6 @@ import { openSigningSecrets } from '../manage/secrets.ts'
 import { createRequestHeaders } from '../manage/signature.ts'
 import { getWebhook, type Webhook } from '../manage/webhooks.ts'
 import { buildPayload, readPostedBody, toMessageId } from '../payload/payload.ts'
-import type { PayloadFormat } from '../payload/payload-format.ts'
 import type { webhookDeliveries } from '../tables.ts'
 
 /** A row of `webhook_deliveries`, with the public ids of the email and the inbound email that its event refers to. */

@@ -15,12 +15,11 @@ import { formatUuid } from '#platform/ids.ts'
 import { type Millis, yieldToEventLoop } from '#platform/time/clock.ts'
 import { parseDateTime } from '#platform/time/date-time.ts'
 import { minutes } from '#platform/units.ts'
-import { deliveryStatusCode, requireBodyScopes, TEST_EVENT } from '../event-names.ts'
+import { deliveryStatusCode, type PayloadFormat, requireBodyScopes, TEST_EVENT } from '../event-names.ts'
 import { requireKnownEvent } from '../manage/change.ts'
 import { countPending, insertPending } from '../manage/pending.ts'
 import { auditedKindOf, type FindWebhook, getWebhook, type Webhook } from '../manage/webhooks.ts'
 import { readPostedBody } from '../payload/payload.ts'
-import type { PayloadFormat } from '../payload/payload-format.ts'
 import { type Delivery, getDelivery } from './history.ts'
 
 /** Maximum number of deliveries that one call creates. */

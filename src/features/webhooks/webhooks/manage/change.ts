@@ -14,13 +14,15 @@ import { formatUuid, newUuid } from '#platform/ids.ts'
 import { perOwner } from '#platform/per-owner.ts'
 import { Counts } from '#platform/queue/counts.ts'
 import type { Millis } from '#platform/time/clock.ts'
-import { isWebhookEvent, requireBodyScopes, WEBHOOK_EVENTS } from '../event-names.ts'
 import {
+  isWebhookEvent,
   type PayloadFormat,
   payloadFormatCode,
   RESEND_EVENTS,
+  requireBodyScopes,
   requireEventsInFormat,
-} from '../payload/payload-format.ts'
+  WEBHOOK_EVENTS,
+} from '../event-names.ts'
 import { endPending, endPendingBatch } from './pending.ts'
 import { createSealedSecret } from './secrets.ts'
 import { countWebhooks, getWebhook, requireUnchanged, type Webhook } from './webhooks.ts'

@@ -10,7 +10,7 @@ import { conflict } from '#platform/errors.ts'
 import { notFoundById } from '#platform/http/schemas.ts'
 import { formatUuid, parseUuid, type UuidBytes } from '#platform/ids.ts'
 import type { Millis } from '#platform/time/clock.ts'
-import { type PayloadFormat, payloadFormatName } from '../payload/payload-format.ts'
+import { type PayloadFormat, payloadFormatName } from '../event-names.ts'
 import type { webhooks } from '../tables.ts'
 
 type StoredWebhook = typeof webhooks.$inferSelect

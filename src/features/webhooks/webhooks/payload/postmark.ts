@@ -6,8 +6,8 @@ import type { EventData, EventType } from '#features/core/events/record.ts'
 import { DEFAULT_STREAM } from '#features/setup/streams/streams.ts'
 import { isoTime } from '#platform/http/envelope.ts'
 import type { Millis } from '#platform/time/clock.ts'
+import { POSTMARK_RECORD_TYPES } from '../event-names.ts'
 import type { EmailEvent } from './email-event.ts'
-import { POSTMARK_RECORD_TYPES } from './payload-format.ts'
 
 const OUTBOUND = 'outbound'
 /** Postmark's stream for newsletters. Its mail has the List-Unsubscribe headers and stops for those who unsubscribed. */

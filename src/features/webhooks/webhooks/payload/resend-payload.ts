@@ -1,7 +1,7 @@
 /** @module The payloads of a webhook with the format `resend`, as the types of its client describe them. Pure. */
 import { isoTime } from '#platform/http/envelope.ts'
+import { RESEND_NAMES } from '../event-names.ts'
 import type { EmailEvent } from './email-event.ts'
-import { RESEND_NAMES } from './payload-format.ts'
 
 /** The `subType` of a bounce for our categories; `General` for all others. */
 const BOUNCE_SUB_TYPES: ReadonlyMap<string, string> = new Map([
