@@ -3,7 +3,7 @@
  * rights. Routes below /v1/operator are called by the operator of the service; any other acts for one account.
  */
 
-import { resolveAccount } from '#features/core/accounts/find-account.ts'
+import { resolveAccount } from '#features/core/accounts/rows.ts'
 import type { Actor, App } from '#features/core/app/app.ts'
 import { toOperatorActor } from '#features/people/sub-accounts/create-account.ts'
 import { SCOPES } from '#features/setup/api-keys/scopes.ts'

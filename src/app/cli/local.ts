@@ -6,7 +6,7 @@
 import type { Database } from 'bun:sqlite'
 import { join } from 'node:path'
 import { findAccount } from '#features/core/accounts/accounts.ts'
-import { findAccountId } from '#features/core/accounts/find-account.ts'
+import { findAccountId } from '#features/core/accounts/rows.ts'
 import { verifyAuditLog } from '#features/core/audit-logs/chain.ts'
 import { listNewestAuditEntries, toAuditLogWire } from '#features/core/audit-logs/read.ts'
 import { measureDisk, readFileSystem } from '#features/lifecycle/retention/disk.ts'

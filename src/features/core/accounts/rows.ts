@@ -1,17 +1,18 @@
 /**
  * @module Account rows for sub-accounts, deletion and export: finds, lists and changes sub-accounts; closes an
- * account and empties its row once all its data is deleted; records exports and the first use of the event feed. Decides
+ * account and empties its row once all its data is deleted; records exports and the first use of the event feed; finds the account that an operator names. Decides
  * nothing: `sub-accounts` and `privacy` do.
  */
 import type { Database } from 'bun:sqlite'
+import type { App } from '#features/core/app/app.ts'
 import type { Tx } from '#platform/db/commit.ts'
 import { prepareStatements } from '#platform/db/open.ts'
 import { belowId, type RowWindow } from '#platform/db/row-window.ts'
-import { notFound } from '#platform/errors.ts'
-import { newUuid, type UuidBytes } from '#platform/ids.ts'
+import { conflict, notFound } from '#platform/errors.ts'
+import { formatUuid, newUuid, type UuidBytes } from '#platform/ids.ts'
 import type { Config } from '#platform/settings/config.ts'
 import type { Millis } from '#platform/time/clock.ts'
-import { type Account, findAccount } from './accounts.ts'
+import { type Account, findAccount, listAccounts } from './accounts.ts'
 import { prepareCount } from './limits.ts'
 
 const sql = prepareStatements((db) => ({
@@ -120,3 +121,27 @@ export const recordExport = (tx: Tx, accountId: number, at: Millis): void =>
 /** Records that an API key read the event feed; only the first time counts. */
 export const recordEventsRead = (tx: Tx, accountId: number, at: Millis): void =>
   void sql(tx.db).setEventsReadAt.run(at, accountId)
+
+/** The id of the named account; undefined without a name. Throws AppError 404 or 409 with the fix. */
+export const findAccountId = (app: Pick<App, 'config' | 'db'>, account: string | undefined): number | undefined =>
+  account === undefined ? undefined : resolveAccount(app, account).id
+
+/** Returns the named account; without a name, the only one. Throws AppError 404 or 409 with the fix. */
+export function resolveAccount({ config, db }: Pick<App, 'config' | 'db'>, requested: string | undefined): Account {
+  const accounts = listAccounts(config, db)
+  const matches = accounts.filter(
+    ({ uuid, name }) =>
+      requested === undefined || formatUuid(uuid) === requested || name.toLowerCase() === requested.toLowerCase(),
+  )
+  const [only] = matches
+  if (only && matches.length === 1) return only
+  if (accounts.length === 0)
+    throw notFound('account_not_found', 'There is no account yet; create one with `tassis accounts create`.')
+  if (matches.length === 0)
+    throw notFound('account_not_found', `Account "${requested}" not found; \`tassis accounts list\` shows all.`)
+  const ids = matches.slice(0, 5).map(({ uuid, name }) => `${formatUuid(uuid)} (${name})`)
+  throw conflict(
+    'account_ambiguous',
+    `There are ${matches.length} accounts${requested === undefined ? '' : ` named "${requested}"`}; choose one with --account: ${ids.join(', ')}${matches.length > 5 ? ', …' : ''}.`,
+  )
+}

@@ -41,7 +41,7 @@ import {
 } from '#features/sending/queue/erase.ts'
 import { deleteEngagement } from '#features/sending/tracking/engage.ts'
 import { eraseSuppressions } from '#features/setup/suppression-store/suppress.ts'
-import { eraseDeliveries, eraseEventDeliveries } from '#features/webhooks/webhooks/deliver/erase.ts'
+import { eraseDeliveries, eraseEventDeliveries } from '#features/webhooks/webhooks/deliver/outcome.ts'
 import type { Tx } from '#platform/db/commit.ts'
 import { yieldToEventLoop } from '#platform/time/clock.ts'
 import { minutes, seconds } from '#platform/units.ts'
