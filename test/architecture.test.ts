@@ -82,8 +82,8 @@ const MAX_LINES: Readonly<Record<string, number>> = {
   platform: 17710,
   protocols: 10100,
   client: 1110,
-  src: 154650,
-  test: 137100,
+  src: 153850,
+  test: 137800,
 }
 
 /** Programs, not modules: a process or a Worker starts with such a file, so importing it may start something. */
