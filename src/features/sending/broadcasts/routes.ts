@@ -21,10 +21,9 @@ import { withoutTimeLimit } from '#platform/http/request-context.ts'
 import { errorResponses, responseHeaders } from '#platform/http/route-errors.ts'
 import { Count, DataBody, PageBody, parsePage, StringEnum, TextOrNull } from '#platform/http/schemas.ts'
 import { formatUuid } from '#platform/ids.ts'
-import { type ControlVerb, controlBroadcast } from './control.ts'
 import { BroadcastStarted, NewBroadcast } from './model.ts'
 import { sendBroadcast } from './send.ts'
-import type { OnTransition } from './states.ts'
+import { type ControlVerb, controlBroadcast, type OnTransition } from './states.ts'
 
 export interface BroadcastRouteOptions {
   readonly takeRate: TakeRate

@@ -1,6 +1,7 @@
 /**
- * @module The states and transitions of a broadcast. Its functions are the only writers of `broadcasts.state`; each
- * changes the state by compare-and-set inside the caller's transaction, and updates the broadcast's operation.
+ * @module The states and transitions of a broadcast, and its control by users: pause, resume, cancel. Its functions are
+ * the only writers of `broadcasts.state`; each changes the state by compare-and-set, and updates the broadcast's
+ * operation. Never changes attempted recipients.
  *
  * fixing → waiting (its time is ahead) | sending | done (no recipients); after a crash in `fixing` it is discarded
  * waiting → sending (its time has come) | paused | cancelling
@@ -10,13 +11,21 @@
  * cancelling → cancelled, failing → failed: once all unattempted emails are withdrawn
  */
 import type { Database } from 'bun:sqlite'
-import type { App } from '#features/core/app/app.ts'
+import type { Actor, App } from '#features/core/app/app.ts'
+import { auditChange } from '#features/core/audit-logs/audit.ts'
 import { isBroadcastRestored, readFence } from '#features/core/fence/restored.ts'
-import { type OperationProgress, updateOperationProgress } from '#features/core/operations/operations.ts'
+import {
+  getOperation,
+  type Operation,
+  type OperationProgress,
+  updateOperationProgress,
+} from '#features/core/operations/operations.ts'
 import { STATUSES, type Status, statusName } from '#features/sending/queue/status.ts'
+import { releaseHeld } from '#features/sending/queue/waiting-transitions.ts'
 import { codesOf } from '#platform/db/codes.ts'
 import type { Tx } from '#platform/db/commit.ts'
 import { prepareStatements } from '#platform/db/open.ts'
+import { conflict } from '#platform/errors.ts'
 import type { Millis } from '#platform/time/clock.ts'
 import type { broadcasts } from './tables.ts'
 
@@ -84,7 +93,7 @@ export const hasOpenBroadcast = (db: Database, streamId: number): boolean => sql
 
 export const findBroadcastById = (db: Database, id: number): Broadcast | undefined => sql(db).byId.get(id) ?? undefined
 
-export const findBroadcastOfOperation = (db: Database, accountId: number, operationId: number): Broadcast | undefined =>
+const findBroadcastOfOperation = (db: Database, accountId: number, operationId: number): Broadcast | undefined =>
   sql(db).byOperation.get(operationId, accountId) ?? undefined
 
 /** The broadcasts that wait as restored, of one account or of all: those that would still enqueue emails. */
@@ -206,4 +215,93 @@ export function countBroadcastEmails(
   const counts = Object.fromEntries(STATUSES.map((status) => [status, 0])) as Record<Status, number>
   for (const { status, n } of sql(db).byStatus.all(operationId)) counts[statusName(status)] = n
   return counts
+}
+
+export type ControlVerb = 'pause' | 'resume' | 'cancel'
+
+const TRANSITIONS: Readonly<
+  Record<ControlVerb, { from: readonly BroadcastState[]; to: BroadcastState; participle: string }>
+> = {
+  pause: { from: ['waiting', 'sending'], to: 'paused', participle: 'paused' },
+  resume: { from: ['paused'], to: 'waiting', participle: 'resumed' },
+  cancel: { from: ['waiting', 'sending', 'paused'], to: 'cancelling', participle: 'cancelled' },
+}
+
+const STATE_REASONS: Readonly<Partial<Record<ControlVerb, string>>> = {
+  pause: 'Paused; emails not attempted before are not sent until it is resumed.',
+  cancel: 'Cancelled; emails not attempted before are not sent.',
+}
+
+/**
+ * Pauses, resumes or cancels, according to the verb; returns the resulting operation. Repeating a verb has no effect.
+ * Throws 404 when the account has no such operation, 409 when the operation is not a broadcast or its state does not
+ * allow the verb.
+ */
+export function controlBroadcast(
+  app: App,
+  actor: Actor,
+  operationId: string,
+  verb: ControlVerb,
+  onTransition: OnTransition,
+): Promise<Operation> {
+  return app.commit[verb === 'cancel' ? 'writeFromReserve' : 'write']((tx) => {
+    const operation = getOperation(tx.db, actor.accountId, operationId)
+    const broadcast = findBroadcastOfOperation(tx.db, actor.accountId, operation.id)
+    if (!broadcast)
+      throw conflict(
+        'not_a_broadcast',
+        `An operation of type ${operation.type} cannot be ${TRANSITIONS[verb].participle}.`,
+      )
+    if (!isInRequestedState(verb, stateName(broadcast.state))) {
+      transition(app, tx, broadcast, verb, onTransition)
+      const action = `broadcast.${TRANSITIONS[verb].participle}`
+      auditChange(app, tx, actor, action, operation.uuid, undefined, 'operation')
+    }
+    return getOperation(tx.db, actor.accountId, operationId)
+  })
+}
+
+/**
+ * Cancels the open broadcasts that wait as restored, of one account or of all; resolves with their number. They end once
+ * their emails that were not attempted are withdrawn.
+ */
+export async function dropRestoredBroadcasts(
+  app: App,
+  accountId: number | null,
+  onTransition: OnTransition,
+): Promise<number> {
+  let dropped = 0
+  for (const broadcast of listRestoredBroadcasts(app.db, accountId)) {
+    const from = stateName(broadcast.state)
+    const transition = { from, to: TRANSITIONS.cancel.to, error: DROPPED_REASON }
+    if (await app.commit.writeFromReserve((tx) => transitionBroadcast(app, tx, broadcast, transition, onTransition)))
+      dropped++
+  }
+  app.broadcastChanged.emit()
+  return dropped
+}
+
+const DROPPED_REASON =
+  'The service was restored from a backup, and its operator dropped the broadcast; emails not attempted before are not sent.'
+
+const isInRequestedState = (verb: ControlVerb, state: BroadcastState): boolean =>
+  (verb === 'pause' && state === 'paused') ||
+  (verb === 'resume' && (state === 'waiting' || state === 'sending')) ||
+  (verb === 'cancel' && (state === 'cancelling' || state === 'cancelled'))
+
+function transition(app: App, tx: Tx, broadcast: Broadcast, verb: ControlVerb, onTransition: OnTransition): void {
+  const state = stateName(broadcast.state)
+  const { from, participle: done } = TRANSITIONS[verb]
+  // A resumed broadcast whose time has come goes on sending; it does not go back to `waiting`.
+  const isDue = verb === 'resume' && broadcast.dueAt <= app.clock.now()
+  const to = isDue ? 'sending' : TRANSITIONS[verb].to
+  if (!from.includes(state))
+    throw conflict('broadcast_over', `The broadcast is ${state}, so it can no longer be ${done}.`)
+  if (!transitionBroadcast(app, tx, broadcast, { from: state, to, error: STATE_REASONS[verb] }, onTransition))
+    throw new Error(`broadcast ${broadcast.id} is not ${state}`)
+  const lanes = verb === 'resume' ? releaseHeld(tx, broadcast.operationId ?? 0, app.clock.now()) : []
+  tx.afterCommit(() => {
+    app.broadcastChanged.emit()
+    for (const lane of lanes) app.mailDue.emit({ lane, at: app.clock.now() })
+  })
 }
