@@ -4,6 +4,7 @@
  */
 
 import { randomBytes } from '#platform/ids.ts'
+import { Counts } from '#platform/queue/counts.ts'
 import type { Clock, Millis } from '#platform/time/clock.ts'
 import { MiB, minutes } from '#platform/units.ts'
 
@@ -30,18 +31,11 @@ export function createPreviewStore(clock: Clock, toOwner = (accountId: number): 
   /** Oldest first. */
   const previews = new Map<string, Preview>()
   /** Of each owner. */
-  const bytes = new Map<number, number>()
-  let totalBytes = 0
-  const count = (owner: number, change: number): void => {
-    totalBytes += change
-    const ownBytes = (bytes.get(owner) ?? 0) + change
-    if (ownBytes > 0) bytes.set(owner, ownBytes)
-    else bytes.delete(owner)
-  }
+  const bytes = new Counts()
   const remove = (id: string): void => {
     const preview = previews.get(id)
     if (!preview) return
-    count(preview.owner, -preview.html.length * BYTES_PER_CHARACTER)
+    bytes.add(preview.owner, -preview.html.length * BYTES_PER_CHARACTER)
     previews.delete(id)
   }
   const dropExpired = (): void => {
@@ -51,7 +45,7 @@ export function createPreviewStore(clock: Clock, toOwner = (accountId: number): 
     }
   }
   const dropLarge = (): void => {
-    while (totalBytes > MAX_TOTAL_BYTES) {
+    while (bytes.total > MAX_TOTAL_BYTES) {
       const [largest] = [...bytes].reduce((most, next) => (next[1] > most[1] ? next : most))
       for (const [id, { owner }] of previews) {
         if (owner !== largest) continue
@@ -68,7 +62,7 @@ export function createPreviewStore(clock: Clock, toOwner = (accountId: number): 
       const id = Buffer.from(randomBytes(ID_BYTES)).toString('base64url')
       const owner = toOwner(accountId)
       previews.set(id, { accountId, owner, html, expiresAt: clock.now() + TTL_MS })
-      count(owner, html.length * BYTES_PER_CHARACTER)
+      bytes.add(owner, html.length * BYTES_PER_CHARACTER)
       dropExpired()
       dropLarge()
       return id
