@@ -44,20 +44,12 @@ export function unsubscribePages(app: App) {
     facts: UnsubscribeFacts,
     action: page.PageAction | undefined,
   ): Promise<SubscriptionState | undefined> => {
-    switch (action) {
-      case undefined:
-        return unsubscribe(app, facts, 'one-click')
-      case 'unsubscribe':
-        return unsubscribe(app, facts, 'page')
-      case 'unsubscribe-all':
-        return unsubscribe(app, facts, 'page', 'all')
-      case 'resubscribe':
-      case 'resubscribe-all': {
-        const decision = resubscribeLimiter.take(rateLimitKey(facts), 1, RESUBSCRIBE_RATE)
-        requireTaken(decision, 'Try again later.', 'too_many_changes')
-        return resubscribe(app, facts, action === 'resubscribe' ? 'named' : 'all')
-      }
-    }
+    if (action === undefined) return unsubscribe(app, facts, 'one-click')
+    const scope = action.endsWith('-all') ? 'all' : 'named'
+    if (action.startsWith('unsubscribe')) return unsubscribe(app, facts, 'page', scope)
+    const decision = resubscribeLimiter.take(rateLimitKey(facts), 1, RESUBSCRIBE_RATE)
+    requireTaken(decision, 'Try again later.', 'too_many_changes')
+    return resubscribe(app, facts, scope)
   }
 
   return new Elysia()
