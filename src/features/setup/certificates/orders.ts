@@ -10,16 +10,17 @@ import type { App } from '#features/core/app/app.ts'
 import { normaliseHost } from '#features/setup/domains/tracking-domain.ts'
 import { attempt } from '#platform/attempt.ts'
 import { storeNewest } from '#platform/bounded-map.ts'
+import { isoTime } from '#platform/http/envelope.ts'
+import { createBoundedFetch } from '#platform/net/bounded-fetch.ts'
 import { createCertificateRequest, type KeyedCertificate } from '#platform/net/self-signed.ts'
 import { type DueLoop, isDue, startDueLoop } from '#platform/queue/due-loop.ts'
 import { parseHostPort } from '#platform/settings/setting-kinds.ts'
 import { type Millis, sleepUntilAborted } from '#platform/time/clock.ts'
-import { days, hours, minutes, seconds } from '#platform/units.ts'
+import { days, hours, KiB, minutes, seconds } from '#platform/units.ts'
 import { type ChallengeType, orderCertificate } from '#protocols/acme/order.ts'
-import { AcmeError, AcmeSession } from '#protocols/acme/session.ts'
+import { AcmeError, AcmeSession, type AcmeTransport } from '#protocols/acme/session.ts'
 import type { Challenges } from './challenges.ts'
 import * as store from './store.ts'
-import { createAcmeTransport } from './transport.ts'
 
 export interface CertificateOrdersOptions {
   readonly app: Pick<App, 'config' | 'clock' | 'log' | 'certificatesDue' | 'replica'>
@@ -33,6 +34,9 @@ export interface CertificateOrdersOptions {
 /** How often new tracking hosts are looked for. */
 const SCAN_INTERVAL_MS = seconds(15)
 const ORDER_TIMEOUT_MS = minutes(5)
+/** Limits of one request to the authority. */
+const REQUEST_TIMEOUT_MS = seconds(30)
+const MAX_RESPONSE_BYTES = 256 * KiB
 /** After failures for one host. An authority allows five failed validations of a host per hour. */
 const HOST_RETRY_MS = [minutes(1), minutes(15), hours(1), hours(4), hours(12)]
 /** After failures of the authority itself. */
@@ -149,7 +153,7 @@ export class CertificateOrders {
       this.#contexts.delete(host)
       this.#state.server = store.NO_FAILURES
       this.#store(host, store.NO_FAILURES)
-      log.info({ host, notAfter: toIso(certificate.notAfter) }, 'certificate issued')
+      log.info({ host, notAfter: isoTime(certificate.notAfter) }, 'certificate issued')
     } catch (error) {
       if (ending.aborted) this.#store(host, before)
       else this.#recordFailure(host, before, signal.aborted ? TIMED_OUT : error)
@@ -222,8 +226,8 @@ export class CertificateOrders {
     const details = {
       host,
       reason: error.message,
-      nextAttempt: toIso((isServer ? this.#state.server : state).nextAttemptAt),
-      ...(stored && { notAfter: toIso(stored.notAfter) }),
+      nextAttempt: isoTime((isServer ? this.#state.server : state).nextAttemptAt),
+      ...(stored && { notAfter: isoTime(stored.notAfter) }),
     }
     if (stored && stored.notAfter - now <= store.expiryWarningMs(stored))
       log.error(details, 'certificate expires soon and could not be renewed')
@@ -271,5 +275,43 @@ const listStoredHosts = (dataDir: string): string[] =>
   attempt(() => readdirSync(join(dataDir, 'certificates')))?.flatMap((name) => /^(.+)\.pem$/.exec(name)?.[1] ?? []) ??
   []
 
-const toIso = (at: Millis): string => new Date(at).toISOString()
 const describeError = (error: unknown): string => (error instanceof Error ? error.message : String(error))
+
+/** Creates the transport for one order. Obeys HTTPS_PROXY, as the operator's own network may need. */
+function createAcmeTransport({
+  clock,
+  ca,
+  signal,
+}: {
+  readonly clock: App['clock']
+  readonly ca: readonly string[] | undefined
+  /** Aborted when the order has to end. */
+  readonly signal: AbortSignal
+}): AcmeTransport {
+  const request = createBoundedFetch({ clock, ca, timeoutMs: REQUEST_TIMEOUT_MS, maxBytes: MAX_RESPONSE_BYTES })
+  return async ({ url, method, headers, body }) => {
+    const init = {
+      method,
+      headers: { 'user-agent': 'Tassis', ...headers },
+      ...(body !== undefined && { body }),
+      signal,
+    }
+    const response = await request(url, init).catch((error: unknown) => {
+      throw new Error(describeRequestError(error))
+    })
+    return { status: response.status, header: (name) => response.headers.get(name), body: response.text }
+  }
+}
+
+/** Bun's own messages address the author of a program; the code of the system says what happened. */
+function describeRequestError(error: unknown): string {
+  if (!(error instanceof Error)) return String(error)
+  const code = 'code' in error ? String(error.code) : ''
+  return CERTIFICATE_ERROR.test(code)
+    ? `its certificate is not trusted (${code}); name the root of your own certificate authority in TASSIS_EXTRA_CA_FILE`
+    : code === ''
+      ? error.message
+      : code
+}
+
+const CERTIFICATE_ERROR = /CERT|ISSUER|SIGNATURE/
