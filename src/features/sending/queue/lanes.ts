@@ -8,7 +8,7 @@
  * a pool of outgoing addresses has the stream's row id before the domain, so that it waits for its own addresses only.
  * So the class and the stream of mail are fixed at acceptance, and the queue reads them from the name.
  */
-import type { StreamPriority } from '#features/setup/streams/priority.ts'
+import type { StreamPriority } from '#features/setup/streams/streams.ts'
 import type { Config } from '#platform/settings/config.ts'
 
 /** Destination of mail that only the capture server receives. It has no dot, so no domain has this name. */

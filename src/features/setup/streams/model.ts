@@ -2,9 +2,8 @@
 import { type Static, Type } from '@sinclair/typebox'
 import { Nullable, StrictObject, StringEnum, Text, Timestamp, Uuid } from '#platform/http/schemas.ts'
 import { toWire } from '#platform/http/wire.ts'
-import { STREAM_PRIORITIES, toPriorityName } from './priority.ts'
 import { REPUTATION_DAYS, type Reputation } from './reputation.ts'
-import type { Stream } from './streams.ts'
+import { STREAM_PRIORITIES, type Stream, toPriorityName } from './streams.ts'
 
 export const StreamRecord = Type.Object({
   id: Uuid({ description: 'Id of the stream.' }),

@@ -5,6 +5,7 @@
 import type { Database } from 'bun:sqlite'
 import type { Actor, App } from '#features/core/app/app.ts'
 import { auditChange, describeChanges } from '#features/core/audit-logs/audit.ts'
+import { codesOf } from '#platform/db/codes.ts'
 import type { Tx } from '#platform/db/commit.ts'
 import { prepareStatements } from '#platform/db/open.ts'
 import { belowId, type RowWindow } from '#platform/db/row-window.ts'
@@ -12,8 +13,13 @@ import { conflict, invalid, notFound } from '#platform/errors.ts'
 import { parseName } from '#platform/http/validation.ts'
 import { formatUuid, newUuid, parseUuid, type UuidBytes } from '#platform/ids.ts'
 import type { Millis } from '#platform/time/clock.ts'
-import { type StreamPriority, toPriorityCode, toPriorityName } from './priority.ts'
 import type { streams } from './tables.ts'
+
+/** Which mail of an account goes first. The position is the stored code. */
+export const STREAM_PRIORITIES = ['normal', 'high', 'low'] as const
+export type StreamPriority = (typeof STREAM_PRIORITIES)[number]
+
+export const { codeOf: toPriorityCode, nameOf: toPriorityName } = codesOf('stream priority', STREAM_PRIORITIES)
 
 /** `priority` is its code. */
 export type Stream = Readonly<Omit<typeof streams.$inferSelect, 'accountId' | 'pool' | 'deletedAt'>>
