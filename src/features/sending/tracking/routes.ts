@@ -8,7 +8,7 @@ import { authenticated, requires } from '#features/core/app/http.ts'
 import { getEmail } from '#features/sending/emails/read.ts'
 import { AppError } from '#platform/errors.ts'
 import { describeRoute } from '#platform/http/access.ts'
-import { pageBody } from '#platform/http/envelope.ts'
+import { onePageBody } from '#platform/http/envelope.ts'
 import { Count, extra, PageBody, Text, Timestamp } from '#platform/http/schemas.ts'
 import { toWire } from '#platform/http/wire.ts'
 import { readLinkStatistics } from './engage.ts'
@@ -31,8 +31,7 @@ export const trackingRoutes = (app: Pick<App, 'config' | 'db'>) =>
       const email = getEmail(app.db, actor.accountId, params.id)
       const { plan } = getAccount(app.config, app.db, actor.accountId)
       if (!getPlanTerms(app.config, plan).trackingEnabled) throw createNotInPlanError()
-      const links = readLinkStatistics(app.db, email.id).map((link) => toWire(LinkRecord, link, {}))
-      return pageBody(links, { page: 1, perPage: Math.max(links.length, 1), total: links.length })
+      return onePageBody(readLinkStatistics(app.db, email.id).map((link) => toWire(LinkRecord, link, {})))
     },
     {
       params: Type.Object({ id: Text('Id of the email.') }),

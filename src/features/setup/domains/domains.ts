@@ -201,16 +201,11 @@ export function listDomains(db: Database, accountId: number, page: RowWindow): {
 export const listDomainsAbove = (db: Database, accountId: number, id: number, limit: number): Domain[] =>
   sql(db).newer.all(accountId, id, limit).map(toDomain).reverse()
 
-export interface CreatedDomain {
-  readonly domain: Domain
-  readonly warnings: readonly string[]
-}
-
 /**
  * Registers a domain and creates its DKIM keys. Throws 409 when the account already has it or another account has it
  * verified, 422 for a name that cannot be registered, and 403 `plan_limit_reached`.
  */
-export async function createDomain(app: App, actor: Actor, name: string): Promise<CreatedDomain> {
+export async function createDomain(app: App, actor: Actor, name: string) {
   const checked = validateDomainName(name)
   if (checked.kind === 'invalid') throw invalid('domain', checked.reason, 'invalid_domain')
   const { domain } = checked

@@ -54,7 +54,7 @@ export const domainRoutes = (app: App, { deleteDomain }: DomainUseCases) => {
       async ({ actor, body, status }) => {
         const { domain, warnings } = await createDomain(app, actor, body.domain)
         const data = model.toDomainWire(app, domain)
-        return status(201, warnings.length > 0 ? { data, warnings: [...warnings] } : { data })
+        return status(201, warnings.length > 0 ? { data, warnings } : { data })
       },
       {
         body: model.NewDomain,
