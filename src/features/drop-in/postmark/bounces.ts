@@ -3,9 +3,10 @@
  * the bounce. Lists are read from the newest event backwards, in limited steps.
  */
 import type { App } from '#features/core/app/app.ts'
-import { type EventData, type EventType, readLastSeq, toEventCode, toEventType } from '#features/core/events/record.ts'
+import { type EventData, type EventType, toEventCode, toEventType } from '#features/core/events/record.ts'
 import { suppressionOf } from '#features/setup/suppression-store/check.ts'
 import { TOTAL_METRIC } from '#features/setup/suppression-store/suppress.ts'
+import { findNewestUpTo, readFeedRange } from '#features/webhooks/event-feed/feed.ts'
 import { toBounceFields, toSlug, toStreamName } from '#features/webhooks/webhooks/payload/postmark.ts'
 import { prepareStatements } from '#platform/db/open.ts'
 import { invalid, notFound } from '#platform/errors.ts'
@@ -41,10 +42,6 @@ const SELECT = `SELECT seq, events.type, at, data, emails.uuid, from_address AS 
 const sql = prepareStatements((db) => ({
   page: db.prepare<Row, [number, number, number]>(`${SELECT} AND seq > ?2 AND seq <= ?3 ORDER BY seq DESC`),
   one: db.prepare<Row, [number, number]>(`${SELECT} AND seq = ?2`),
-  upTo: db.prepare<{ seq: number }, [number, number]>(
-    'SELECT seq FROM events WHERE account_id = ? AND seq <= ? ORDER BY seq DESC LIMIT 1',
-  ),
-  first: db.prepare<{ seq: number }, [number]>('SELECT seq FROM events WHERE account_id = ? ORDER BY seq LIMIT 1'),
   count: db.prepare<{ n: number | null }, [number, string]>(
     'SELECT SUM(value) AS n FROM counters WHERE account_id = ? AND metric = ?',
   ),
@@ -113,14 +110,12 @@ export async function listBounces(
   const read = createQueryReader(query)
   const { limit, offset } = readWindow(read, INVALID_QUERY)
   const matches = readFilter(read)
-  const first = sql(app.db).first.get(accountId)?.seq ?? 1
+  const { firstSeq, lastSeq } = readFeedRange(app.db, accountId)
   const found: Bounce[] = []
-  // Numbers that no event has, after a restored backup, are not searched.
-  const findNewest = (upTo: number): number => sql(app.db).upTo.get(accountId, upTo)?.seq ?? 0
-  let position = findNewest(readLastSeq(app.db, accountId))
-  for (let examined = 0; position >= first && examined < MAX_EXAMINED && found.length < offset + limit; ) {
+  let position = findNewestUpTo(app.db, accountId, lastSeq)
+  for (let examined = 0; position >= firstSeq && examined < MAX_EXAMINED && found.length < offset + limit; ) {
     await yieldFairly()
-    const after = Math.max(first - 1, position - BATCH_SIZE)
+    const after = Math.max(firstSeq - 1, position - BATCH_SIZE)
     const rows = sql(app.db).page.all(accountId, after, position)
     app.workBudget.charge(accountId, 1 + rows.length)
     for (const row of rows) {
@@ -128,7 +123,8 @@ export async function listBounces(
       if (!matches || matches(bounce, row.at)) found.push(bounce)
     }
     examined += position - after
-    position = findNewest(after)
+    // Numbers that no event has, after a restored backup, are not searched.
+    position = findNewestUpTo(app.db, accountId, after)
   }
   return {
     TotalCount: matches ? found.length : Math.max(found.length, countAll(app, accountId)),
