@@ -4,7 +4,7 @@
  * emails of a broadcast wait for their first attempt.
  */
 
-import { giveQuotaBack } from '#features/core/accounts/accounts.ts'
+import { findAccountUuid, giveQuotaBack } from '#features/core/accounts/accounts.ts'
 import { getTenantId } from '#features/core/accounts/work-budget.ts'
 import type { App } from '#features/core/app/app.ts'
 import { domainOfAddress } from '#features/core/events/daily-stats.ts'
@@ -93,7 +93,6 @@ const QUEUED = statusCode('queued')
 
 const sql = prepareStatements((db) => ({
   remove: db.prepare('DELETE FROM broadcast_recipients WHERE broadcast_id = ? AND contact_id = ?'),
-  account: db.prepare<{ uuid: Uint8Array }, [number]>('SELECT uuid FROM accounts WHERE id = ?'),
   stream: db.prepare<{ slug: string }, [number]>('SELECT slug FROM streams WHERE id = ?'),
   // A broadcast that was deferred as a whole has as many queued emails as contacts, so they are read in batches.
   queued: db.prepare<QueuedEmail, [number, number, number]>(
@@ -328,10 +327,10 @@ function enqueueRecipients(
   subjects: readonly string[],
 ): void {
   const { accountId, listId, streamId, quotaMonth } = broadcast
-  const accountUuid = sql(tx.db).account.get(accountId)?.uuid
+  const accountUuid = findAccountUuid(tx.db, accountId)
   const stream = sql(tx.db).stream.get(streamId)?.slug
   if (!accountUuid || stream === undefined) throw new Error(`broadcast ${broadcast.id} has no account or no stream`)
-  const actor = parseStoredActor(broadcast.actor, { accountId, accountUuid: new Uint8Array(accountUuid) })
+  const actor = parseStoredActor(broadcast.actor, { accountId, accountUuid })
   const shared = toSharedDraft(broadcast, stream)
   const placement: Placement = {
     ...requireSendable(app, actor, shared, { isAccepted: true }),
