@@ -31,7 +31,7 @@ export function addDomainCommands(program: Command): void {
           `Registered ${data.domain} (${data.id}). ${describeState(data)}`,
           ...warnings.map((warning) => `Note: ${warning}`),
           formatRecords(data),
-          `Then: tassis domains verify ${data.domain}`,
+          `With a token of your DNS provider, or at your own BIND or Knot, this publishes them: tassis domains publish ${data.domain}\nAfter publishing them by hand: tassis domains verify ${data.domain}`,
         ),
       )
     },
@@ -77,7 +77,11 @@ export function addDomainCommands(program: Command): void {
       },
       ({ data }) =>
         data
-          .flatMap((domain) => [formatRecords(domain, ['dkim_next', 'dkim_ed25519_next']), describeState(domain)])
+          .flatMap((domain) => [
+            formatRecords(domain, ['dkim_next', 'dkim_ed25519_next']),
+            'Where `tassis domains publish` keeps credentials, they are published within minutes.',
+            describeState(domain),
+          ])
           .join('\n\n') || 'The account has no verified domain, so there are no DKIM keys to rotate.',
     )
   add('verify <domain>', 'check DNS now; exit code 1 if a record needed to send is missing')
@@ -103,7 +107,7 @@ export function addDomainCommands(program: Command): void {
           output.formatTable(['RECORD', '', 'FOUND'], rows),
           isVerified
             ? `${domain.domain} is verified: its mail is sent.`
-            : `${domain.domain} is not verified, or will lose that. ${describeState(domain)}\n\`tassis domains records ${domain.domain}\` prints the records to publish.`,
+            : `${domain.domain} is not fully verified. ${describeState(domain)}\n\`tassis domains records ${domain.domain}\` prints the records to publish; \`tassis domains publish ${domain.domain}\` publishes them.`,
         ),
       )
     })

@@ -37,7 +37,11 @@ export const addPublishCommand = (command: Command): Command =>
       if (options.dryRun) return output.printResult(options, plan, ({ data }) => formatRecords(data))
       if (!options.json) output.print(output.toPrintableLines(formatRecords(plan.data)))
       if (count > 0)
-        confirmAction(options, `${count} records of ${label} would be written to ${plan.data.zone}`, 'publish them')
+        confirmAction(
+          options,
+          `${count} records of ${label} would be written to the zone ${plan.data.zone}`,
+          'publish them',
+        )
       const print = options.json ? () => {} : output.print
       const { missing, ...done } = await publishUntilSeen(api, id, request, print)
       if (missing.length > 0) process.exitCode = 1
@@ -81,7 +85,8 @@ async function readCredentials(
   if (field.length === 0 && kept !== null && (wanted ?? kept) === kept) return {}
   const name = wanted ?? kept ?? state.suggested_provider
   const provider = state.providers.find((known) => known.name === name)
-  const names = state.providers.map((known) => known.name).join(', ')
+  // `rfc2136 (BIND, Knot, PowerDNS)`
+  const names = state.providers.map((known) => `${known.name}${/ \(.*/.exec(known.title)?.[0] ?? ''}`).join(', ')
   if (!provider) throw new UsageError(`Name the DNS provider with --provider: ${names}.`, 'no_provider')
   const given = new Map(field.map((text) => readField(text, provider)))
   const missing = provider.fields.filter((one) => one.is_required && !given.has(one.name))
@@ -101,7 +106,10 @@ function readField(text: string, { title, fields }: Provider): [name: string, va
   const at = text.indexOf('=')
   const [name, value] = [text.slice(0, Math.max(at, 0)), text.slice(at + 1)]
   const field = fields.find((known) => known.name === name)
-  if (!field) throw new UsageError(`${title} takes --field ${fields.map((one) => `${one.name}=…`).join(', ')}.`)
+  if (!field)
+    throw new UsageError(
+      `There is no field ${name}: ${title} takes --field ${fields.map((one) => `${one.name}=…`).join(', ')}.`,
+    )
   if (value.startsWith('@')) return [name, readInput(value.slice(1), field.label).toString().trim()]
   if (!field.is_secret) return [name, value]
   throw new UsageError(

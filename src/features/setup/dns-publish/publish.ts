@@ -138,7 +138,8 @@ async function publish(run: Run, { dry_run: isDryRun = false, keep = true }: Pub
     return { ...record, state: isWritten(record) ? written : 'unchanged', error }
   })
   const isKept = isDryRun ? findPublication(app.db, domain)?.fields != null : await store(run, zone, records, keep)
-  const seen = isDryRun ? '' : ` ${await checkPublished(app, actor, domain, zone, signal)}`
+  const published = records.filter(({ state }) => state === 'published').map(({ key }) => key)
+  const seen = isDryRun ? '' : ` ${await checkPublished(app, actor, domain, zone, { published, signal })}`
   const summary = `${countRecords(records)}.${seen}`
   return { provider: entry.name, zone, dry_run: isDryRun, is_kept: isKept, records, summary }
 }
@@ -200,7 +201,7 @@ async function writeAll(run: Run, zone: string, names: readonly string[], planne
   let end: DnsApiError | undefined
   for (const record of planned.filter(isWritten)) {
     const failure = end ?? (await writeOne(run, zone, record).catch(toDnsApiError))
-    if (failure) errors.set(record.key, failure.message)
+    if (failure) errors.set(record.key, end ? 'Not tried, since the record before it failed.' : failure.message)
     if (failure && ENDING_PROBLEMS.includes(failure.problem)) end = failure
   }
   const written = planned.filter((record) => isWritten(record) && !errors.has(record.key))
@@ -311,8 +312,17 @@ function applyPlan(sets: readonly RecordSet[], planned: readonly PlannedRecord[]
   ]
 }
 
-/** Verifies the domain at the name servers of its zone, and says what they do not show. Never throws. */
-export async function checkPublished(app: App, actor: Actor, of: Domain, zone: string, signal?: AbortSignal) {
+/**
+ * Verifies the domain at the name servers of its zone, and says what they do not show. Never throws.
+ * @param published keys of the records that were written just now
+ */
+export async function checkPublished(
+  app: App,
+  actor: Actor,
+  of: Domain,
+  zone: string,
+  { published = [], signal }: { readonly published?: readonly string[]; readonly signal?: AbortSignal } = {},
+) {
   const { uuid, domain } = of
   try {
     const id = formatUuid(uuid)
@@ -322,10 +332,13 @@ export async function checkPublished(app: App, actor: Actor, of: Domain, zone: s
     const wanted = listUsedRecords(app, getDomain(app.db, actor.accountId, id))
     const absent = wanted.filter(isMissing).map(([key]) => key)
     if (absent.length === 0) return `DNS shows all records of ${domain}.`
+    const late = absent.filter((key) => published.includes(key))
+    if (late.length === 0)
+      return `Still missing in DNS: ${absent.join(', ')}. Mend what is said about each, then publish again.`
     const unanswered = Object.values(checks).find(({ detail }) => isUnanswered(detail))
     const { nameServers } = await findZone(app.freshResolver, domain)
     const asked = nameServers.length > 0 ? `its name servers ${nameServers.join(', ')}` : 'no name server'
-    return `The world asks ${asked} for ${domain}, which do not show yet: ${absent.join(', ')}. If that stays so after some minutes, the zone ${zone} that was changed is not the one that they have.${unanswered ? ` ${unanswered.detail}` : ''}`
+    return `The world asks ${asked} for ${domain}, which do not show yet: ${late.join(', ')}. If that stays so after some minutes, the zone ${zone} that was changed is not the one that they have.${unanswered ? ` ${unanswered.detail}` : ''}`
   } catch (error) {
     return error instanceof AppError ? error.message : 'DNS could not be checked now; verify the domain in a minute.'
   }

@@ -30,7 +30,9 @@ const YXDOMAIN = 6
 const MIN_TSIG_ERROR = 16
 
 function parseFields(given: Parameters<DnsProviderEntry['create']>[1]) {
-  const { server = '', key_name: name = '', secret = '', algorithm: called = '', zone: inZone = '' } = given
+  const { server = '', key_name: name = '', secret: text = '', algorithm: called = '', zone: inZone = '' } = given
+  // Or the key file of BIND as it is.
+  const secret = /\bsecret\s+"([^"]*)"/.exec(text)?.[1] ?? text
   const at = parseHostPort(server, DNS_PORT)
   if (!at) throw new DnsApiError('rejected', 'server must be a name or an address: ns1.example.com, 192.0.2.1:5353.')
   const keyName = normaliseName(name)
@@ -38,7 +40,10 @@ function parseFields(given: Parameters<DnsProviderEntry['create']>[1]) {
   const algorithm = TSIG_ALGORITHMS.find((known) => known === (called || TSIG_ALGORITHMS[0]).toLowerCase())
   if (!algorithm) throw new DnsApiError('rejected', `algorithm must be one of ${TSIG_ALGORITHMS.join(', ')}.`)
   if (secret.length > MAX_FIELD_LENGTH || !/^[A-Za-z\d+/]{16,}={0,2}$/.test(secret))
-    throw new DnsApiError('rejected', 'secret must be the secret of the TSIG key in base64, as in its key file.')
+    throw new DnsApiError(
+      'rejected',
+      'secret must be the secret of the TSIG key in base64, or the whole key file of BIND.',
+    )
   const zone = inZone === '' ? undefined : normaliseName(inZone)
   if (inZone !== '' && zone === undefined) throw new DnsApiError('rejected', 'zone must be the name of the zone.')
   return { ...at, key: { name: keyName, algorithm, secret: Buffer.from(secret, 'base64') }, zone }
