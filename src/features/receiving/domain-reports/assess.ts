@@ -92,7 +92,7 @@ export function assessReport(
     const rows = domain ? toRows({ ...records, rows: ofOwner }, readSenderFacts(app, domain)) : []
     if (accountId === null || rows.length === 0) continue
     parts.push({ accountId, domain: name, rows })
-    const earlier = sql(app.db).claimed.get(accountId, name, day, reporter.name)?.count ?? 0
+    const earlier = sql(app.db).claimed.get(accountId, name, day, reporter.name, reporter.isProven)?.count ?? 0
     const claimed = rows.reduce((sum, row) => sum + (row.isFromUs ? row.count : 0), earlier)
     const sent = countSends(app.db, accountId, dayOf(beginMs) - MAX_WAIT_DAYS, endMs)
     // Another program had the address before the account sent here, if an operator vouches for the report.
@@ -116,7 +116,8 @@ function findReporter({ organisation }: AggregateReport, origin: ReportOrigin | 
     return { name: organisation.replace(/[^\p{L}\p{N} .&-]+/gu, ' ').slice(0, 60), isProven: true }
   if (!origin) return undefined
   const { dmarc, spf, dkim, details } = origin
-  const signer = spf === 'pass' ? details.spf.domain : dkim === 'pass' ? details.dkim[0]?.domain : undefined
+  const passed = dkim === 'pass' ? details.dkim.find(({ result }) => result === 'pass') : undefined
+  const signer = spf === 'pass' ? details.spf.domain : passed?.domain
   const domain = dmarc === 'pass' ? details.dmarc.domain : dmarc === 'none' ? signer : undefined
   if (!domain) return undefined
   const isProven = dmarc === 'pass' && reporters.some((name) => isWithin(domain, name))
@@ -146,8 +147,10 @@ const sql = prepareStatements((db) => ({
     `SELECT account_id AS accountId, verified_at IS NOT NULL AS isVerified FROM domains
      WHERE domain = ? AND deleted_at IS NULL ORDER BY verified_at IS NULL, id LIMIT 1`,
   ),
-  claimed: db.prepare<{ count: number }, [number, string, number, string]>(
-    'SELECT total(count) AS count FROM report_rows WHERE account_id = ? AND domain = ? AND day = ? AND reporter = ? AND is_from_us',
+  // Users of a large receiver's freemail have its name, too: their claims must not make its own reports doubtful.
+  claimed: db.prepare<{ count: number }, [number, string, number, string, boolean]>(
+    `SELECT total(count) AS count FROM report_rows
+     WHERE account_id = ? AND domain = ? AND day = ? AND reporter = ? AND is_proven = ? AND is_from_us`,
   ),
   sent: db.prepare<{ sent: number }, [number, number, number]>(
     `SELECT total(sent) AS sent FROM daily_figures WHERE account_id = ? AND day BETWEEN ? AND ? AND domain = ''`,

@@ -105,6 +105,28 @@ test('a stranger with authentic mail makes no advice safe, neither alone nor bes
   expect(t.app.db.query("SELECT is_proven AS n FROM report_rows WHERE reporter = 'gmail.com'").get()).toEqual({ n: 0 })
 })
 
+test('no claim of another makes a report of a large receiver doubtful', async () => {
+  t.countSent(1000)
+  // Users of a freemail domain have the name of its receiver, and the first signature may be a forged one.
+  const users = authentic('yahoo.com')
+  const forged = {
+    ...{ spf: 'none', dkim: 'pass', dmarc: 'none' },
+    details: {
+      dmarc: { domain: 'stranger.test' },
+      dkim: [
+        { domain: 'google.com', result: 'fail' },
+        { domain: 'stranger.test', result: 'pass' },
+      ],
+    },
+  } as unknown as ReportOrigin
+  await put([own(14_000)], forged)
+  expect(newest()).toMatchObject({ reporter: 'stranger.test', counted: 14_000 })
+  await put([own(14_000)], users)
+  expect(newest()).toMatchObject({ reporter: 'yahoo.com', counted: 14_000 })
+  await put([own(900)], authentic('dmarc.yahoo.com'))
+  expect(newest()).toMatchObject({ reporter: 'yahoo.com', counted: 900 })
+})
+
 test('mail of ours from addresses that are not known blocks the advice; those of the host name are known', async () => {
   t.countSent(1000)
   const lost = row('192.0.2.77', 100, signed('fail'))
