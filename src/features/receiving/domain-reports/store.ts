@@ -54,7 +54,10 @@ const sql = prepareStatements((db) => ({
   rowsOfDay: db.prepare<{ n: number }, [number, string, number, boolean]>(
     'SELECT count(*) AS n FROM report_rows WHERE account_id = ? AND domain = ? AND day = ? AND is_proven = ?',
   ),
-  allRows: db.prepare<{ n: number }, []>('SELECT coalesce(max(id) - min(id) + 1, 0) AS n FROM report_rows'),
+  // Each from an end of the table; together in one SELECT they would read all of it.
+  allRows: db.prepare<{ n: number }, []>(
+    'SELECT coalesce((SELECT max(id) FROM report_rows) - (SELECT min(id) FROM report_rows) + 1, 0) AS n',
+  ),
   // Ids ascend with those of the reports.
   deleteRows: db.prepare<unknown, [number, number]>(
     `DELETE FROM report_rows WHERE id IN (SELECT w.id FROM (SELECT id, report_id FROM report_rows ORDER BY id LIMIT ?) w
