@@ -263,11 +263,13 @@ test.each(['digitalocean', 'ovh'])('%s: of two equal records, one stays', async 
   expect(it.zone.dns.filter((line) => line.startsWith('twice'))).toEqual(['twice.example.com 3600 TXT v=spf1 -all'])
 })
 
-test('Cloudflare: a record behind the proxy is known', async () => {
+test('Cloudflare: an alias behind the proxy is known, and an address stays one', async () => {
   await using it = await open(getStub('cloudflare'))
-  for (const record of it.zone.records) if (record.type === 'CNAME') Object.assign(record, { proxied: true })
-  expect(await it.api.read('example.com', ['www.example.com'])).toMatchObject([
+  it.zone.put('site', 'A', '192.0.2.2')
+  for (const record of it.zone.records) if (record.type !== 'TXT') Object.assign(record, { proxied: true })
+  expect(await it.api.read('example.com', ['www.example.com', 'site.example.com'])).toMatchObject([
     { type: 'CNAME', values: ['example.com behind a proxy (switch it off: grey cloud)'] },
+    { type: 'A', values: ['192.0.2.2'] },
   ])
 })
 

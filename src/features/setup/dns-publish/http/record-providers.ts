@@ -29,7 +29,9 @@ export const cloudflare: Connect = (api) => ({
       .map(({ id, type, ttl, priority, proxied, content: raw = '' }) => {
         const value = parseValue(type, type === 'MX' ? `${priority} ${raw}` : raw)
         const note = String(ttl)
-        return { id, type, raw, value: proxied ? value + PROXIED : value, ttl: ttl === AUTOMATIC_TTL ? 300 : ttl, note }
+        // Addresses stay addresses: SPF may name them.
+        const shown = proxied && type === 'CNAME' ? value + PROXIED : value
+        return { id, type, raw, value: shown, ttl: ttl === AUTOMATIC_TTL ? 300 : ttl, note }
       })
   },
   apply: (set) =>
