@@ -57,7 +57,7 @@ async function publishIfNeeded(app: App, id: number, signal?: AbortSignal): Prom
   const isFollowed = known.publishedAt !== null && now - known.publishedAt < FOLLOWED_MS
   const isDue = known.nextAttemptAt <= now || known.nextAttemptAt > now + RETRY_DELAY_MS
   if (known.fields === null || !(isChanged || isDue)) {
-    if (isFollowed) await checkPublished(app, actor, domain, known.zone)
+    if (isFollowed) await checkPublished(app, actor, domain, known.zone, { ...(signal && { signal }) })
     return
   }
   // Stored before the attempt, which a crash may end.

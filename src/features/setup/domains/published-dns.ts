@@ -348,13 +348,14 @@ export async function checkRecords(
 }
 
 const TIMEOUT_MS = seconds(2)
-const MAX_ASKED_SERVERS = 4
+/** Of a zone, and of each its addresses: the owner of the zone names them, and each may be silent. */
+const [MAX_ASKED_SERVERS, MAX_ASKED_ADDRESSES] = [4, 2]
 
 async function listServers({ freshResolver: base, config }: App, zone: string): Promise<string[]> {
   const found = await base.ns(zone)
   const hosts = found.kind === 'ok' ? found.records.slice(0, MAX_ASKED_SERVERS) : []
   const addresses = await Promise.all(hosts.map((host) => resolveHostAddresses(base, host, { ipv6: false })))
-  const servers = addresses.flatMap((one) => (one.kind === 'ok' ? one.addresses : []))
+  const servers = addresses.flatMap((one) => (one.kind === 'ok' ? one.addresses.slice(0, MAX_ASKED_ADDRESSES) : []))
   return servers.filter((address) => canConnectTo(address, config.allowPrivateNetworks))
 }
 
@@ -389,7 +390,7 @@ export async function checkWithServers(app: App, domain: Domain, resolver: Resol
     if (!key || !checks[name as keyof typeof keys]?.verified) continue
     const host = toDkimHost(domain.domain, key)
     const { name: zone } = await findZone(app.freshResolver, host.slice(host.indexOf('.') + 1))
-    // All at once: the owner of the zone names up to 80 addresses, each of which may be silent.
+    // All at once: a check must not wait for each that is silent.
     const asked = (await listServers(app, zone)).map(async (server) => {
       const { kind } = await connectTo(app, [server]).txt(host)
       return kind === 'nodata' || kind === 'nxdomain' ? server : []
