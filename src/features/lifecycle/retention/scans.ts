@@ -127,7 +127,7 @@ export const inboundScan: Scan<InboundEmail> = {
   after: listInboundAfter,
   byId: findInboundById,
   retire(app, tx, email) {
-    removeInbound(app, tx, email)
+    removeInbound(app, tx, email, false)
     return true
   },
 }

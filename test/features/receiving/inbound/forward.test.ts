@@ -1,6 +1,7 @@
 /** @module What becomes of forwarded mail besides its delivery: its share of the quota, refusals, deletion, erasure. */
 import { expect, test } from 'bun:test'
 import { startBackground } from '#app/schedules.ts'
+import { runRetention } from '#features/lifecycle/retention/run.ts'
 import { buildInboundPayload } from '#features/receiving/inbound/api/model.ts'
 import { countQueueEntries } from '#features/receiving/inbound/process/queue.ts'
 import { statusCode } from '#features/sending/queue/status.ts'
@@ -16,8 +17,8 @@ const BEA = 'bea@person.test'
 const TO = `support@${VERIFIED}`
 
 /** A service that receives and sends nothing, with a route to Bea. */
-async function startService(): Promise<EmailApi> {
-  const service = await createEmailApi({ receives: true })
+async function startService(settings: Readonly<Record<string, string>> = {}): Promise<EmailApi> {
+  const service = await createEmailApi({ receives: true, settings })
   const { app, actor, api } = service
   app.db.run('UPDATE domains SET inbound_enabled = 1 WHERE domain = ?', [VERIFIED])
   await createTestUser(app, actor, BEA, 'support')
@@ -92,6 +93,18 @@ test('a deleted message is not forwarded any more, and cannot be deleted while i
   app.db.run(`UPDATE recipients SET status = ${statusCode('processing')} WHERE status = ${statusCode('queued')}`)
   expectError(await api('DELETE', `/v1/inbound/${other?.id}`), 409, 'forward_in_flight')
   expect(await forwarded(service, other)).toMatchObject([{ status: 'processing' }])
+})
+
+// Proves: inbound-3
+test('what retention deletes is still forwarded', async () => {
+  await using service = await startService({ TASSIS_INBOUND_DAYS: '1' })
+  const { app, clock } = service
+  const [email] = await receive(service, 'a')
+  const [target] = await forwarded(service, email)
+  clock.advance(days(1) + hours(1))
+  expect(await runRetention(app)).toMatchObject({ inbound: 1 })
+  expect(await list(service)).toEqual([])
+  expect(await service.detail(target?.['email_id'])).toMatchObject({ status: 'queued', subject: 'a' })
 })
 
 // Proves: privacy-2

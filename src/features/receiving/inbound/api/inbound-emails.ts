@@ -273,15 +273,17 @@ export function deleteInbound(app: App, actor: Actor, id: string): Promise<void>
 /**
  * Deletes an inbound email with its references to content, and what of it is forwarded. Returns the row of the email
  * that forwards it while that is in a session.
+ * @param cancels whether what waits to be sent is cancelled; it stays for retention, as all mail that is open
  */
 export function removeInbound(
   app: Pick<App, 'contentDropped' | 'eventTime'>,
   tx: Tx,
   email: InboundEmail,
+  cancels = true,
 ): number | undefined {
   const { headersRef, textRef, htmlRef, attachments, rawRef } = email
   const sent = sql(tx.db).sent.get(parseUuid(readForward(email).email ?? '') ?? new Uint8Array())
-  if (sent) cancelRecipients(app, tx, sent.id, () => true)
+  if (sent && cancels) cancelRecipients(app, tx, sent.id, () => true)
   const open = sent && !eraseEmailContent(app, tx, sent.id) ? sent.id : undefined
   sql(tx.db).delete.run(email.id)
   countInbound(tx, email.accountId, -1)
