@@ -257,7 +257,8 @@ export class TransportSecurity {
    */
   async findTlsa(host: string): Promise<TlsaFinding> {
     const answer = await this.#app.resolver.tlsa(`_${this.#app.config.smtpPort}._tcp.${host}`)
-    if (isFailedAnswer(answer)) return 'unknown'
+    // A loop of aliases is an error as well, not the absence of records: mail must not go unprotected for it.
+    if (isFailedAnswer(answer) || answer.kind === 'loop') return 'unknown'
     return answer.kind === 'ok' && answer.isSecure ? answer.records.slice(0, MAX_TLSA_RECORDS).map(shortenTlsa) : []
   }
 }

@@ -1,6 +1,7 @@
 import { describe, expect, test } from 'bun:test'
 import { createHash, X509Certificate } from 'node:crypto'
 import type { TlsaData } from 'dns-packet'
+import type { Zone } from '#test/support/dns-server.ts'
 import {
   EXPIRED,
   MX,
@@ -126,10 +127,15 @@ describe('a host with TLSA records', () => {
     expect(receiver.sink.messages).toEqual([])
   })
 
-  test('gets no mail while the records cannot be looked up', async () => {
+  const unknown: [string, (name: string) => Zone[string]][] = [
+    ['cannot be looked up', () => 'SERVFAIL'],
+    ['are aliases in a loop', (name) => ({ CNAME: name, secure: true })],
+  ]
+  test.each(unknown)('gets no mail while the records %s', async (_, toEntry) => {
     await using receiver = await startDaneReceiver()
     receiver.secure([])
-    receiver.zone[`_${receiver.sink.port}._tcp.${MX}`] = 'SERVFAIL'
+    const name = `_${receiver.sink.port}._tcp.${MX}`
+    receiver.zone[name] = toEntry(name)
     await using flow = await startFlow(receiver)
     expect((await flow.outcome(TO)).recipient.lastError).toBe(
       `DNSSEC protects the mail hosts of ${RECIPIENT_DOMAIN}, but the TLSA records (DANE) of ${MX} cannot be looked up`,
