@@ -174,12 +174,13 @@ export class SourceNames {
 
   /** Before mail leaves from another address of the host name: SPF records that do not name the host may not cover it. */
   async #recordSeen(): Promise<void> {
-    const { clock, commit, db } = this.#app
+    const { clock, commit, config, db } = this.#app
     if (!clock || !commit || !db) return
     const ips = this.#checked.map(({ ip }) => ip).sort()
     const seen = parseJsonObject(getMeta(db, SEEN_KEY) ?? '')
     if (String(seen?.['ips']) === String(ips)) return
     await commit.writeFromReserve((tx) => setMeta(tx.db, SEEN_KEY, JSON.stringify({ ips, at: clock.now() })))
+    answersOf(config).clear()
   }
 
   /** The configured addresses; without any, those to which the host name leads. */
