@@ -264,9 +264,10 @@ const sql = prepareStatements((db) => ({
     `SELECT address, json_extract(data, '$.tls') AS tls FROM (SELECT * FROM events WHERE account_id = ? ORDER BY seq DESC LIMIT ?)
      JOIN recipients ON recipients.id = recipient_id WHERE type = ${toEventCode('delivered')} AND is_captured = 0`,
   ),
+  // Anybody can report of his own domain, so only those of large receivers count, as for advice about the DMARC policy.
   aligned: db.prepare<{ messages: number; aligned: number; day: number }, [number, string, number]>(
     `SELECT coalesce(sum(count), 0) AS messages, coalesce(sum(count) FILTER (WHERE class = 'aligned'), 0) AS aligned, coalesce(max(day), 0) AS day
-     FROM report_rows WHERE account_id = ? AND domain = ? AND day > ? AND is_from_us`,
+     FROM report_rows WHERE account_id = ? AND domain = ? AND day > ? AND is_from_us AND is_proven`,
   ),
   reported: db.prepare<{ at: number | null }, [number, number, string]>(
     'SELECT max(created_at) AS at FROM complaints WHERE account_id = ? AND created_at >= ? AND feedback_loop = ?',
@@ -301,7 +302,7 @@ export function countEncrypted(db: Database, accountId: number, names: readonly 
 export const findLastReport = (db: Database, accountId: number, now: Millis, loop: string): Millis | null =>
   sql(db).reported.get(accountId, now - days(VOLUME_DAYS), loop)?.at ?? null
 
-/** What DMARC reports of the last 30 days count of mail that left our addresses, and the newest day that they are about. */
+/** What DMARC reports of large receivers of the last 30 days count of mail that left our addresses, and the newest day that they are about. */
 export function countAligned(db: Database, accountId: number, now: Millis, domain: string) {
   const found = sql(db).aligned.get(accountId, domain, dayOf(now) - PERIOD_DAYS)
   return { messages: 0, aligned: 0, ...found, seenAt: (found?.day ?? 0) * days(1) }

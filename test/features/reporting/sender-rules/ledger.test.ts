@@ -183,15 +183,17 @@ describe('GET /v1/domains/{id}/rules', () => {
   test('what receivers report of our mail goes before what DNS promises', async () => {
     await using r = await startRulesTest()
     await r.check()
-    const report = (kind: string, count: number) =>
+    const report = (kind: string, count: number, isProven = true) =>
       r.t.app.db.run(
         `INSERT INTO report_rows (report_id, account_id, domain, day, reporter, is_proven, class, cause, source, sender, disposition, is_from_us, dkim, spf, count)
-         VALUES (1, ?, 'example.com', ?, 'google.com', 1, ?, '', '192.0.2.25', '', 'none', 1, 0, 0, ?)`,
-        [r.t.actor.accountId, Math.floor(r.t.clock.now() / days(1)), kind, count],
+         VALUES (1, ?, 'example.com', ?, 'google.com', ?, ?, '', '192.0.2.25', '', 'none', 1, 0, 0, ?)`,
+        [r.t.actor.accountId, Math.floor(r.t.clock.now() / days(1)), isProven, kind, count],
       )
     report('aligned', 1)
     report('broken', 1)
     // Too few for a rate.
+    // Of a stranger.
+    report('broken', 1000, false)
     expect((await r.read()).rule('gmx.alignment')).toMatchObject({ state: 'met', witness: 'dns' })
     report('aligned', 98)
     expect((await r.read()).rule('gmx.alignment')).toMatchObject({
