@@ -110,7 +110,10 @@ export function assessReport(
  * Who sent a report; undefined: nobody authenticated (RFC 9990 §5.1), for which a domain without a DMARC policy needs
  * SPF or DKIM. Subdomains are one sender, because anybody has any number of them.
  */
-function findReporter({ organisation }: AggregateReport, origin: ReportOrigin | undefined) {
+export function findReporter(
+  { organisation }: Pick<AggregateReport, 'organisation'>,
+  origin: ReportOrigin | undefined,
+) {
   // It is printed in mails, and must not be a link there.
   if (origin === 'operator')
     return { name: organisation.replace(/[^\p{L}\p{N} .&-]+/gu, ' ').slice(0, 60), isProven: true }

@@ -15,7 +15,7 @@ import { newUuid, parseUuid } from '#platform/ids.ts'
 import type { Millis } from '#platform/time/clock.ts'
 import { days } from '#platform/units.ts'
 import type { AggregateReport } from '#protocols/aggregate-reports/report.ts'
-import { assessReport, findOwner, limitRows, type ReportOrigin } from './assess.ts'
+import { assessReport, findOwner, findReporter, limitRows, type ReportOrigin } from './assess.ts'
 import type { receivedReports, reportRows } from './tables.ts'
 
 export interface StoredReport
@@ -77,7 +77,10 @@ const sql = prepareStatements((db) => ({
   ),
 }))
 
-/** Limit for a domain of ours and all its subdomains within a day; large senders get a few hundred. */
+/**
+ * Limit for a domain of ours and all its subdomains within a day; large senders get a few hundred. Large receivers have
+ * as much again, so that nobody else can have theirs refused.
+ */
 const MAX_REPORTS_PER_DOMAIN_PER_DAY = 1000
 
 export const NO_OWNER = 'The report is about a domain that no account here has.'
@@ -85,15 +88,16 @@ export const NO_OWNER = 'The report is about a domain that no account here has.'
 /** Why a report is rejected now, a sentence; undefined: it is accepted. Called before its content is stored. */
 export function findReportRefusal(
   { config, db }: Pick<App, 'config' | 'db'>,
-  { domain }: Pick<AggregateReport, 'domain'>,
+  { domain, organisation, origin }: Pick<NewReport, 'domain' | 'organisation' | 'origin'>,
   at: Millis,
 ): string | undefined {
   const owner = findOwner(db, config.hostname, domain)
   if (!owner) return NO_OWNER
   const stored = sql(db).covered.get(owner.coveredBy, at - days(1))?.n ?? 0
-  return stored < MAX_REPORTS_PER_DOMAIN_PER_DAY
+  const max = MAX_REPORTS_PER_DOMAIN_PER_DAY * (findReporter({ organisation }, origin)?.isProven ? 2 : 1)
+  return stored < max
     ? undefined
-    : `The report is about ${owner.coveredBy}, which already has ${MAX_REPORTS_PER_DOMAIN_PER_DAY} reports within a day.`
+    : `The report is about ${owner.coveredBy}, which already has ${max} reports within a day.`
 }
 
 /** The smallest rows beyond this are added up: of those that advice rests on, and of the others. */

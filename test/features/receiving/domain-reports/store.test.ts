@@ -1,5 +1,6 @@
 import { expect, test } from 'bun:test'
 import type { Actor, App } from '#features/core/app/app.ts'
+import type { ReportOrigin } from '#features/receiving/domain-reports/assess.ts'
 import {
   findReport,
   findReportRefusal,
@@ -126,7 +127,7 @@ test('a report belongs to the account of the nearest verified domain at or above
   }
   const told: Record<string, string | null> = {}
   for (const domain of Object.keys(expected)) {
-    const why = findReportRefusal(app, { domain }, app.clock.now())
+    const why = findReportRefusal(app, { ...dmarc, domain }, app.clock.now())
     const result = await store(app, { domain })
     expect<unknown>([domain, result]).toEqual([domain, why ?? 'stored'])
     const [stored] = listReports(app.db, domain, { limit: 1, offset: 0 }).reports
@@ -148,7 +149,15 @@ test('a domain and its subdomains are limited to 1,000 reports within a day, wit
   })
   const full = 'The report is about sender.test, which already has 1000 reports within a day.'
   const results = [await store(app), await store(app, { reportId: 'next' }), await store(app, { domain: 'other.test' })]
-  const refusal = findReportRefusal(app, { domain: 'x.sender.test' }, clock.now())
+  const about = { ...dmarc, domain: 'x.sender.test' }
+  const refusal = findReportRefusal(app, about, clock.now())
+  // What strangers send does not keep out those of large receivers.
+  const from = (domain: string) => {
+    const details = { dmarc: { domain }, spf: { domain } }
+    return { spf: 'pass', dkim: 'none', dmarc: 'pass', details } as unknown as ReportOrigin
+  }
+  expect(findReportRefusal(app, { ...about, origin: from('google.com') }, clock.now())).toBeUndefined()
+  expect(findReportRefusal(app, { ...about, origin: from('stranger.test') }, clock.now())).toBe(full)
   clock.advance(days(1))
   results.push(await store(app, { reportId: 'a day later' }))
   expect({ results, refusal }).toEqual({ results: ['stored', full, 'stored', 'stored'], refusal: full })

@@ -419,9 +419,10 @@ export class InboundProcessor {
       isForTenants,
     )
     const aggregate = result.report?.kind === 'aggregate' ? result.report.report : undefined
-    const reportRefusal = aggregate && findReportRefusal(app, aggregate, app.eventTime())
+    const origin = result.authentication
+    const reportRefusal = aggregate && findReportRefusal(app, { ...aggregate, origin }, app.eventTime())
     const stored = aggregate && reportRefusal === undefined ? await storeReportContent(app, aggregate) : undefined
-    const report = stored && { ...stored, origin: result.authentication }
+    const report = stored && { ...stored, origin }
     const envelope = toEnvelope(entry)
     const rcptTo = destinations.map(({ address }) => address)
     const received: ReceivedMail = {
