@@ -632,8 +632,6 @@ CREATE TABLE `report_rows` (
 --> statement-breakpoint
 CREATE INDEX `report_rows_domain` ON `report_rows` (`account_id`,`domain`,`day`);
 --> statement-breakpoint
-CREATE INDEX `report_rows_report` ON `report_rows` (`report_id`);
---> statement-breakpoint
 CREATE TABLE `inbound_emails` (
 	`id` integer PRIMARY KEY AUTOINCREMENT NOT NULL,
 	`uuid` blob NOT NULL,

@@ -75,7 +75,7 @@ export const reportRows = sqliteTable(
     spf: flag('spf').notNull(),
     count: integer('count').notNull(),
   },
-  (t) => [index('report_rows_domain').on(t.accountId, t.domain, t.day), index('report_rows_report').on(t.reportId)],
+  (t) => [index('report_rows_domain').on(t.accountId, t.domain, t.day)],
 )
 describeTable(reportRows, { account: 'account_id', group: 'inbound' })
 
