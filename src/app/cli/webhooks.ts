@@ -1,7 +1,6 @@
 /** @module `tassis webhooks`: lists webhooks and their deliveries, tests them, shows or rotates their secrets. */
 import { Option } from 'commander'
 import type { InboundEmailDelivery, WebhookDeliverySummary } from '#client/api.ts'
-import type { Pages } from '#client/client.ts'
 import type { OperatorWebhook } from '#client/operator-api.ts'
 import { DELIVERY_STATUSES, type DeliveryStatus, WEBHOOK_EVENTS } from '#features/webhooks/webhooks/event-names.ts'
 import { HISTORY_EVENTS } from '#features/webhooks/webhooks/history/history.ts'
@@ -74,7 +73,8 @@ export function addWebhookCommands(program: Command): void {
       async ({ api, options }: ListContext<DeliveryOptions>, id: string) => {
         const { data: webhook } = await api.operator.getWebhook(id)
         const { status, event, limit } = options
-        return readRows(routesOf(api, webhook).listDeliveries(id, { status, event, per_page: pageSize(limit) }), limit)
+        const query = { status, event, per_page: pageSize(limit) }
+        return readRows<DeliveryPage>(routesOf(api, webhook).listDeliveries(id, query), limit)
       },
       'created_at event status attempts status_code duration_ms email id next_attempt_at error',
       { email: (row) => ('inbound_email_id' in row ? row.inbound_email_id : row.email_id) },
@@ -86,20 +86,12 @@ interface DeliveryPage {
   readonly data: readonly Delivery[]
 }
 
-interface Routes {
-  readonly test: (id: string) => Promise<{ readonly data: { readonly delivery_id: string } }>
-  readonly listDeliveries: (
-    id: string,
-    query: Omit<DeliveryOptions, 'limit'> & { readonly per_page: number },
-  ) => Pages<DeliveryPage>
-}
-
 /** A webhook has the routes of its account, or those of its inbound route of the same id. */
-function routesOf(api: CommandApi, { account_id: account, route }: OperatorWebhook): Routes {
+function routesOf(api: CommandApi, { account_id: account, route }: OperatorWebhook) {
   const { webhooks, inboundRoutes } = api.as(account)
   return route === null
-    ? { test: (id) => webhooks.test(id), listDeliveries: (id, query) => webhooks.listDeliveries(id, query) }
-    : { test: (id) => inboundRoutes.test(id), listDeliveries: (id, query) => inboundRoutes.listDeliveries(id, query) }
+    ? { test: webhooks.test, listDeliveries: webhooks.listDeliveries }
+    : { test: inboundRoutes.test, listDeliveries: inboundRoutes.listDeliveries }
 }
 
 type OpenedSecret = Promise<{ readonly data: { readonly secret: string } }>
