@@ -14,6 +14,7 @@ import { prepareStatements } from '#platform/db/open.ts'
 import { perOwner } from '#platform/per-owner.ts'
 import { askWorker } from '#platform/process/workers.ts'
 import { type DueLoop, startDueLoop } from '#platform/queue/due-loop.ts'
+import { shareNextRun } from '#platform/queue/share-run.ts'
 import type { Millis } from '#platform/time/clock.ts'
 import { days, hours, minutes } from '#platform/units.ts'
 import { STORES, type StoreName } from './garbage.ts'
@@ -61,22 +62,13 @@ const toStoreFolder = (app: App, store: StoreName): string =>
 /** Whether any dropped reference is recorded. */
 export const hasGarbage = (db: Database): boolean => (sql(db).any.get()?.n ?? 0) > 0
 
-/** The current run, shared by concurrent callers. */
-const getSweepState = perOwner((_: App): { running?: Promise<number> | undefined } => ({}))
+const getSweep = perOwner((app: App) => shareNextRun((signal?: AbortSignal) => sweepAll(app, signal)))
 
 /**
  * Deletes the content that was dropped before the call, as far as possible. Resolves with the number of blobs that must
- * stay for some minutes more.
+ * stay for some minutes more. A run in progress is waited for, because it may have scanned before this call.
  */
-export async function sweep(app: App, signal?: AbortSignal): Promise<number> {
-  // Waits for a run in progress and begins another one, because the first may have scanned before this call.
-  const state = getSweepState(app)
-  await state.running?.catch(() => undefined)
-  state.running ??= sweepAll(app, signal).finally(() => {
-    state.running = undefined
-  })
-  return state.running
-}
+export const sweep = (app: App, signal?: AbortSignal): Promise<number> => getSweep(app)(signal)
 
 async function sweepAll(app: App, signal: AbortSignal | undefined): Promise<number> {
   let stayingCount = 0
@@ -186,9 +178,7 @@ export function startSweeper(app: App): DueLoop {
   return loop
 }
 
-const getScrubState = perOwner(
-  (_: App): { running?: Promise<boolean> | undefined; next?: Promise<boolean> | undefined } => ({}),
-)
+const getScrub = perOwner((app: App) => shareNextRun(() => scrub(app)))
 
 /**
  * Resolves with true once no database file contains data deleted before the call: unreferenced content is swept, free
@@ -196,21 +186,7 @@ const getScrubState = perOwner(
  * the last minutes or a reader holds a database for long; the caller then tries again later. Concurrent calls share one
  * run that began after them.
  */
-export function requestScrub(app: App): Promise<boolean> {
-  const state = getScrubState(app)
-  if (!state.running) return startScrub(app)
-  state.next ??= state.running.catch(() => false).then(() => startScrub(app))
-  return state.next
-}
-
-function startScrub(app: App): Promise<boolean> {
-  const state = getScrubState(app)
-  state.next = undefined
-  state.running = scrub(app).finally(() => {
-    state.running = undefined
-  })
-  return state.running
-}
+export const requestScrub = (app: App): Promise<boolean> => getScrub(app)()
 
 async function scrub(app: App): Promise<boolean> {
   const stayingCount = await sweep(app)
