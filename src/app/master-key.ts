@@ -20,6 +20,7 @@ import { runAsCaller } from '#platform/disk/data-owner.ts'
 import { conflict } from '#platform/errors.ts'
 import type { Log } from '#platform/log/log.ts'
 import { perOwner } from '#platform/per-owner.ts'
+import { shareRun } from '#platform/queue/share-run.ts'
 import { type Config, ConfigError } from '#platform/settings/config.ts'
 import type { Millis } from '#platform/time/clock.ts'
 import { KEY_META, listOutdatedKeys, readNewestKey, shortenFingerprint } from './key-meta.ts'
@@ -125,8 +126,8 @@ function beginRotation(tx: Pick<Tx, 'db'>, keys: masterKeys.KeyRing, now: Millis
 
 type Parts = Pick<App, 'commit' | 'config' | 'db' | 'keys' | 'clock' | 'eventTime' | 'log'>
 
-/** The re-sealing in progress of a database: the schedule and a command share it. */
-const runOf = perOwner((_: Database): { current?: Promise<Resealing> | undefined; hasEnded?: boolean } => ({}))
+/** The re-sealing of a database: the schedule and a command share the one in progress. */
+const runOf = perOwner((_: Database) => ({ hasEnded: false, reseal: shareRun(reseal) }))
 
 /**
  * Continues a rotation: seals again everything that is sealed under former keys, in batches. Resolves at once when no
@@ -137,10 +138,7 @@ export function continueRotation(app: Parts, signal?: AbortSignal): Promise<Rese
   const run = runOf(app.db)
   const isDone = run.hasEnded || app.keys.masters().length === 1
   if (isDone && listOutdatedKeys(app.db).length === 0) return Promise.resolve({ resealed: 0, unreadable: 0 })
-  run.current ??= reseal(app, signal).finally(() => {
-    run.current = undefined
-  })
-  return run.current
+  return run.reseal(app, signal)
 }
 
 async function reseal(app: Parts, signal: AbortSignal | undefined): Promise<Resealing> {

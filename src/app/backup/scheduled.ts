@@ -7,6 +7,7 @@ import type { App } from '#features/core/app/app.ts'
 import { readFence } from '#features/core/fence/restored.ts'
 import { perOwner } from '#platform/per-owner.ts'
 import { askWorker } from '#platform/process/workers.ts'
+import { shareRun } from '#platform/queue/share-run.ts'
 import type { Config } from '#platform/settings/config.ts'
 import type { Clock, Millis } from '#platform/time/clock.ts'
 import { days, hours, minutes } from '#platform/units.ts'
@@ -67,22 +68,13 @@ export async function runMissedBackup(opened: OpenedApp, signal: AbortSignal): P
   await runScheduledBackup(opened, signal)
 }
 
-const stateOf = perOwner((_: OpenedApp) => ({ isRunning: false }))
+const runOf = perOwner((opened: OpenedApp) => shareRun((signal: AbortSignal) => runAndRecord(opened, signal)))
 
 /**
- * Runs a backup and records its outcome; never rejects because of it. Aborting the signal ends it without a record.
- * Resolves immediately while another one runs.
+ * Runs a backup and records its outcome; never rejects because of it. Aborting the signal ends it without a record. A
+ * call while one runs waits for that.
  */
-export async function runScheduledBackup(opened: OpenedApp, signal: AbortSignal): Promise<void> {
-  const state = stateOf(opened)
-  if (state.isRunning) return
-  state.isRunning = true
-  try {
-    await runAndRecord(opened, signal)
-  } finally {
-    state.isRunning = false
-  }
-}
+export const runScheduledBackup = (opened: OpenedApp, signal: AbortSignal): Promise<void> => runOf(opened)(signal)
 
 async function runAndRecord({ app }: OpenedApp, signal: AbortSignal): Promise<void> {
   const { config, clock, log } = app

@@ -6,6 +6,7 @@ import { labelProvider } from '#features/sending/delivery/providers/registry.ts'
 import type { RunningDelivery } from '#features/sending/delivery/start.ts'
 import type { OpenLane } from '#features/sending/queue/queue.ts'
 import { countWaitingWebhooks } from '#features/webhooks/webhooks/manage/webhooks.ts'
+import { shareRun } from '#platform/queue/share-run.ts'
 import { yieldToEventLoop } from '#platform/time/clock.ts'
 import { seconds } from '#platform/units.ts'
 import { countBy, type LabelledValue, type Reader } from './table.ts'
@@ -30,14 +31,11 @@ export const readQueue: Reader = ({ opened: { app }, delivery }) => {
     byProvider = await sumByProvider(current, delivery())
     lanes = current
   }
-  let reading: Promise<void> | undefined
+  const readShared = shareRun(() =>
+    read().catch((error: unknown) => log.warn({ err: error }, 'queue not read for metrics')),
+  )
   return async () => {
-    reading ??= read()
-      .catch((error: unknown) => log.warn({ err: error }, 'queue not read for metrics'))
-      .finally(() => {
-        reading = undefined
-      })
-    await Promise.race([reading, clock.sleep(MAX_READ_WAIT_MS)])
+    await Promise.race([readShared(), clock.sleep(MAX_READ_WAIT_MS)])
     if (!lanes) return {}
     // The providers to which the service sends or has sent lately have a 0 without waiting mail.
     const used = delivery()?.scheduler.pairs.all() ?? []
