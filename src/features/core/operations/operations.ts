@@ -31,16 +31,8 @@ export interface NewOperation {
   readonly metadata?: Readonly<Record<string, unknown>>
 }
 
-/** Progress of an operation; omitted fields keep their value. */
-export interface OperationProgress {
-  readonly status?: OperationStatus
-  readonly total?: number
-  readonly completed?: number
-  readonly failed?: number
-  readonly errorSummary?: string | null
-  /** Changed fields; the others keep their value. */
-  readonly metadata?: Readonly<Record<string, unknown>>
-}
+/** Progress of an operation; omitted fields, also those of the metadata, keep their value. */
+export type OperationProgress = Partial<Omit<NewOperation, 'type'>>
 
 export type Operation = Readonly<Omit<typeof operations.$inferSelect, 'accountId' | 'operationType'>> & {
   readonly type: string
