@@ -7,7 +7,7 @@ import { Elysia } from 'elysia'
 import { getAccount } from '#features/core/accounts/accounts.ts'
 import type { App } from '#features/core/app/app.ts'
 import { authenticated, describeWith, operatorRoute } from '#features/core/app/http.ts'
-import { recordView } from '#features/core/audit-logs/audit.ts'
+import { showView } from '#features/core/audit-logs/audit.ts'
 import type { RenderBodies } from '#features/sending/emails/wire.ts'
 import { AppError } from '#platform/errors.ts'
 import { ownersOnly } from '#platform/http/access.ts'
@@ -175,17 +175,14 @@ const AccountDeletion = Type.Object({
 export const operatorDeletionRoutes = (app: App) =>
   new Elysia({ prefix: '/v1/operator' }).use(authenticated).get(
     '/account-deletions',
-    async ({ actor }) => {
-      await recordView(app, actor, { name: 'account_deletions' })
-      return dataBody(
-        listOpenDeletions(app.db).map(({ accountId, step, rows, dueAt }) => ({
-          account_number: accountId,
-          step,
-          rows,
-          next_at: isoTime(dueAt),
-        })),
-      )
-    },
+    showView(app, 'account_deletions', () =>
+      listOpenDeletions(app.db).map(({ accountId, step, rows, dueAt }) => ({
+        account_number: accountId,
+        step,
+        rows,
+        next_at: isoTime(dueAt),
+      })),
+    ),
     {
       response: DataBody(Type.Array(AccountDeletion)),
       detail: operatorRoute('List the accounts that are being deleted'),

@@ -6,7 +6,7 @@ import { Type } from '@sinclair/typebox'
 import { Elysia } from 'elysia'
 import type { App } from '#features/core/app/app.ts'
 import { authenticated, operatorRoute } from '#features/core/app/http.ts'
-import { recordView } from '#features/core/audit-logs/audit.ts'
+import { showView } from '#features/core/audit-logs/audit.ts'
 import { commandsOnly } from '#platform/http/access.ts'
 import { dataBody, isoTime } from '#platform/http/envelope.ts'
 import { Count, DataBody } from '#platform/http/schemas.ts'
@@ -45,16 +45,15 @@ export const operatorDiskRoutes = (app: App) => {
     .use(authenticated)
     .get(
       '/disk',
-      async ({ actor }) => {
-        await recordView(app, actor, { name: 'disk' })
+      showView(app, 'disk', async () => {
         const isMeasuring = await Promise.race([measure().then(() => false), clock.sleep(WAIT_MS).then(() => true)])
-        return dataBody({
+        return {
           read_at: isoTime(clock.now()),
           file_system: readFileSystem(config),
           is_measuring: isMeasuring,
           use: usage ?? null,
-        })
-      },
+        }
+      }),
       {
         response: DataBody(ServerDisk),
         detail: operatorRoute(

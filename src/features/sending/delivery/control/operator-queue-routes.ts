@@ -4,7 +4,7 @@ import { Elysia } from 'elysia'
 import { findAccount, findFilteredAccountId } from '#features/core/accounts/accounts.ts'
 import type { Actor, App } from '#features/core/app/app.ts'
 import { authenticated, operatorRoute } from '#features/core/app/http.ts'
-import { recordView, toServiceActor } from '#features/core/audit-logs/audit.ts'
+import { recordView, showView, toServiceActor } from '#features/core/audit-logs/audit.ts'
 import { accountOfLane, domainOfLane, isBulkLane, laneLabel } from '#features/sending/queue/lanes.ts'
 import type { OpenLane } from '#features/sending/queue/queue.ts'
 import { isLaneSelected, QUEUE_RULE_KINDS } from '#features/sending/queue/queue-rules.ts'
@@ -193,10 +193,7 @@ export const operatorQueueRoutes = (
     )
     .get(
       '/rules',
-      async ({ actor }) => {
-        await recordView(app, actor, { name: 'queue' })
-        return dataBody(readRules(app))
-      },
+      showView(app, 'queue', () => readRules(app)),
       {
         response: S.DataBody(Type.Array(QueueRuleRecord)),
         detail: operatorRoute('List holds and redirects', 'Oldest first.'),
