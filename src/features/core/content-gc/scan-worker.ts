@@ -26,31 +26,22 @@ answerRequest(findUnreferenced)
 function findUnreferenced({ databasePath, store, candidates }: ScanRequest): Float64Array {
   // Candidates are read before the rows: a blob stored later has rows that this scan may not see, so it must not be a
   // candidate.
-  const remaining = candidates instanceof Float64Array ? createRefSet(candidates) : createMonthRefs(candidates)
-  if (remaining.size() === 0) return new Float64Array()
+  const remaining: RemainingRefs =
+    candidates instanceof Float64Array ? new Set(candidates) : createMonthRefs(candidates)
+  if (remaining.size === 0) return new Float64Array()
   using db = openReadOnly(databasePath)
   db.run('BEGIN')
   for (const source of SOURCES[store]) {
     for (const ref of readRefs(db, source)) remaining.delete(ref)
-    if (remaining.size() === 0) break
+    if (remaining.size === 0) break
   }
-  return remaining.toArray()
+  return Float64Array.from(remaining)
 }
 
 /** References for which no row was found yet. */
-interface RemainingRefs {
-  delete(ref: number): void
-  size(): number
-  toArray(): Float64Array
-}
-
-function createRefSet(refs: Float64Array): RemainingRefs {
-  const remaining = new Set(refs)
-  return {
-    delete: (ref) => remaining.delete(ref),
-    size: () => remaining.size,
-    toArray: () => Float64Array.from(remaining),
-  }
+interface RemainingRefs extends Iterable<number> {
+  delete(ref: number): unknown
+  readonly size: number
 }
 
 /** The blobs of a month, as a bit set because there may be a hundred million of them. */
@@ -74,11 +65,11 @@ function createMonthRefs({ folder, month, below }: BlobsOfMonth): RemainingRefs 
       bits[id >> 3] = (bits[id >> 3] ?? 0) & ~(1 << (id & 7))
       size--
     },
-    size: () => size,
-    toArray() {
-      const refs = new Float64Array(size)
-      for (let id = 1, found = 0; id <= last; id++) if (has(id)) refs[found++] = toRef(month, id)
-      return refs
+    get size() {
+      return size
+    },
+    *[Symbol.iterator]() {
+      for (let id = 1; id <= last; id++) if (has(id)) yield toRef(month, id)
     },
   }
 }
