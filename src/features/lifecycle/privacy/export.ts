@@ -23,7 +23,7 @@ import { listMembers } from '#features/people/team/users.ts'
 import { findMailboxById, getMailbox } from '#features/receiving/agent-mailboxes/mailboxes.ts'
 import { findMessageById } from '#features/receiving/agent-mailboxes/messages.ts'
 import { toMailboxWire, toMessageFields } from '#features/receiving/agent-mailboxes/model.ts'
-import { findInboundById } from '#features/receiving/inbound/api/inbound-emails.ts'
+import { getInbound } from '#features/receiving/inbound/api/inbound-emails.ts'
 import { toInboundWire } from '#features/receiving/inbound/api/model.ts'
 import { getInsight, insightWire } from '#features/reporting/insights/insights.ts'
 import { getDeadLetter } from '#features/sending/dead-letters/dead-letters.ts'
@@ -37,7 +37,7 @@ import { listApiKeys } from '#features/setup/api-keys/keys.ts'
 import { toApiKeyWire } from '#features/setup/api-keys/model.ts'
 import { findContactById } from '#features/setup/contact-store/find.ts'
 import { findListById, getList } from '#features/setup/contact-store/lists.ts'
-import { findDomain } from '#features/setup/domains/domains.ts'
+import { getDomain } from '#features/setup/domains/domains.ts'
 import { toDomainWire } from '#features/setup/domains/model.ts'
 import { toStreamWire } from '#features/setup/streams/model.ts'
 import { getStream } from '#features/setup/streams/streams.ts'
@@ -120,8 +120,6 @@ const IS_LIVE = 'deleted_at IS NULL'
 const readLists = readTable('contact_lists', IS_LIVE, SMALL_BATCH)
 const readMailboxes = readTable('agent_mailboxes', IS_LIVE, LARGE_BATCH)
 const readTemplates = readTable('templates', IS_LIVE, SMALL_BATCH)
-const readDomains = readTable('domains', IS_LIVE, LARGE_BATCH)
-const readInbound = readTable('inbound_emails INDEXED BY inbound_emails_account', 'TRUE', MEDIUM_BATCH)
 
 /** Creates a part whose records are read by public id, as their routes do. */
 const createPart =
@@ -206,11 +204,9 @@ function* templateVersions(app: App, actor: Actor): Batches {
 
 /** Parts by their names in the export, in order. */
 export const PARTS: Readonly<Record<string, ExportPart>> = {
-  domains: (app, actor) =>
-    generate<FoundRow>(
-      (last) => readDomains(app, actor, last),
-      ({ uuid }) => toDomainWire(app, requirePresent(findDomain(app.db, actor.accountId, uuid))),
-    ),
+  domains: createPart(readTable('domains', IS_LIVE, LARGE_BATCH), getDomain, (domain, _, app) =>
+    toDomainWire(app, domain),
+  ),
   templates: createPart(readTemplates, getTemplate, toTemplateWire),
   template_versions: templateVersions,
   webhooks: createPart(
@@ -238,11 +234,11 @@ export const PARTS: Readonly<Record<string, ExportPart>> = {
       (last) => sql(db).deadLetters.all(accountId, last?.id ?? 0, MEDIUM_BATCH),
       ({ id }) => deadLetterWire(getDeadLetter(db, accountId, String(id)), accountUuid),
     ),
-  inbound: (app, actor) =>
-    generate<FoundRow>(
-      (last) => readInbound(app, actor, last),
-      ({ id }) => toInboundWire(requirePresent(findInboundById(app.db, id)), actor.accountUuid),
-    ),
+  inbound: createPart(
+    readTable('inbound_emails INDEXED BY inbound_emails_account', 'TRUE', MEDIUM_BATCH),
+    getInbound,
+    toInboundWire,
+  ),
   inbound_routes: createPart(readTable('inbound_routes', 'TRUE', LARGE_BATCH), getRoute, toRouteWire),
   mailboxes: createPart(readMailboxes, getMailbox, (mailbox) => toMailboxWire(mailbox)),
   mailbox_messages: messages,
@@ -280,9 +276,6 @@ export const PARTS: Readonly<Record<string, ExportPart>> = {
   // Last, so that it includes events caused by the other parts.
   events,
 }
-
-/** The account itself. */
-export const toAccountPart = (app: App, actor: Actor): unknown => toAccountWire(readAccountState(app, actor))
 
 const EXPORT_INTERVAL_MS = hours(1)
 /** Retry-After while an export is running. */
@@ -332,7 +325,7 @@ export function createAccountExport(app: App): (actor: Actor, request: Request) 
 
 /** The JSON text in chunks of some milliseconds. */
 export function* generateExport(app: App, actor: Actor, now: number): Generator<string> {
-  yield `{"exported_at":${JSON.stringify(isoTime(now))},"data":{"account":${JSON.stringify(toAccountPart(app, actor))}`
+  yield `{"exported_at":${JSON.stringify(isoTime(now))},"data":{"account":${JSON.stringify(toAccountWire(readAccountState(app, actor)))}`
   for (const [name, part] of Object.entries(PARTS)) {
     yield `,${JSON.stringify(name)}:[`
     let separator = ''

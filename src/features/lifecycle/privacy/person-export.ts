@@ -83,10 +83,7 @@ async function* generateExport(
   const emailIds: number[] = []
   yield `{"exported_at":${JSON.stringify(isoTime(app.clock.now()))},"data":{"email_address":${JSON.stringify(person.addressKey)}`
   yield* generateArray('emails', emails(app, actor, person, renderedBodies, emailIds))
-  yield* generateArray(
-    'events',
-    events(app, actor, person, emailIds, () => true),
-  )
+  yield* generateArray('events', events(app, actor, person, emailIds))
   yield* generateArray('suppressions', suppressions(app, actor, person))
   yield* generateArray(
     'unsubscribe_events',
@@ -183,7 +180,7 @@ function* events(
   { accountId, accountUuid }: Actor,
   { is }: Person,
   emailIds: readonly number[],
-  isWanted: (event: { readonly type: string }) => boolean,
+  isWanted: (event: { readonly type: string }) => boolean = () => true,
 ): Generator<unknown, void> {
   for (const id of emailIds) {
     const email = findEmailById(app, accountId, id)

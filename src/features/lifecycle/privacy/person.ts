@@ -55,7 +55,7 @@ export function parsePerson(address: string): Person | undefined {
   if (parseMailbox(address).kind !== 'ok') return undefined
   const addressKey = toSuppressionKey(address)
   const forms = listForms(addressKey)
-  const anywhere = new RegExp(forms.map(escapePattern).join('|'), 'giu')
+  const anywhere = new RegExp(forms.map(RegExp.escape).join('|'), 'giu')
   const isFound = (text: string, goesOnLeft: RegExp): boolean => {
     const composed = text.normalize('NFC')
     for (const { index, 0: found } of composed.matchAll(anywhere))
@@ -98,5 +98,3 @@ function listForms(addressKey: string): string[] {
   ])
   return [...new Set(all)].sort((a, b) => b.length - a.length)
 }
-
-const escapePattern = (text: string): string => text.replace(/[.*+?^${}()|[\]\\/]/g, '\\$&')
