@@ -79,9 +79,6 @@ const sql = prepareStatements((db) => ({
   addUsage: db.prepare(
     'INSERT INTO usage (account_id, month, recipients) VALUES (?, ?, ?) ON CONFLICT DO UPDATE SET recipients = recipients + excluded.recipients',
   ),
-  parentOf: db.prepare<{ parentId: number | null }, [number]>(
-    'SELECT parent_id AS parentId FROM accounts WHERE id = ?',
-  ),
   usedBySubAccounts: db.prepare<{ recipients: number }, [number, number]>(
     'SELECT recipients FROM usage_of_sub_accounts WHERE account_id = ? AND month = ?',
   ),
@@ -217,14 +214,10 @@ export function changeAccount(app: App, actor: Actor, change: AccountChanges): P
     throw invalid('timezone', 'timezone must be the IANA name of a time zone, such as Europe/Berlin.')
   const metadata = { ...change, ...(name !== undefined && { name }) }
   return app.commit.write((tx) => {
-    const {
-      name: nameBefore,
-      trackingDefault,
-      trackingPrivacy,
-      timezone: zoneBefore,
-    } = getAccount(app.config, tx.db, actor.accountId)
+    const before = getAccount(app.config, tx.db, actor.accountId)
+    const { trackingDefault, trackingPrivacy } = before
     const changes = describeChanges(
-      { name: nameBefore, tracking_default: trackingDefault, tracking_privacy: trackingPrivacy, timezone: zoneBefore },
+      { ...before, tracking_default: trackingDefault, tracking_privacy: trackingPrivacy },
       metadata,
     )
     const { name, tracking_default = null, tracking_privacy = null, timezone = null } = metadata
@@ -304,7 +297,7 @@ function addUsage(tx: Tx, accountId: number, parentId: number | null, month: num
 
 /** Refunds recipients of a cancelled email to the month in which they were consumed. */
 export const giveQuotaBack = (tx: Tx, accountId: number, month: number, recipients: number): void =>
-  addUsage(tx, accountId, sql(tx.db).parentOf.get(accountId)?.parentId ?? null, month, -recipients)
+  addUsage(tx, accountId, sql(tx.db).sending.get(accountId)?.parentId ?? null, month, -recipients)
 
 /** Fields of an account that sending reads several times per email. */
 export interface SendingAccount {

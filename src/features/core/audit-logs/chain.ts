@@ -110,9 +110,6 @@ const sql = prepareStatements((db) => ({
   ),
 }))
 
-/** The ends of the chain; undefined in a corrupt database. */
-export const readChainEnds = (db: Database): ChainEnds | undefined => sql(db).ends.get() ?? undefined
-
 /**
  * Id, previous hash and earliest time for the next entry. Ids are never reused, even after a purge. Times never
  * decrease along the ids, even if the clock was set back while the service was down.
@@ -180,7 +177,8 @@ export function verifyAuditLog(db: Database, expected?: string): AuditVerificati
     brokenCount++
     if (broken.length < MAX_REPORTED) broken.push(entry)
   }
-  const ends = readChainEnds(db)
+  // Missing in a corrupt database.
+  const ends = sql(db).ends.get()
   if (!ends)
     report({ id: 0, uuid: null, createdAt: null, reason: 'the record of where the chain begins and ends is missing' })
   const anchorHash = ends?.anchorHash ?? GENESIS_HASH
