@@ -116,18 +116,14 @@ const TTL_MS = seconds(1)
 const IDLE_SECONDS = 10
 
 export class MetricsEndpoint {
-  /** Counts from now on. */
-  readonly sink: Metrics
   readonly #registry = new Registry()
+  /** Counts from now on. */
+  readonly sink: Metrics = createCounters(this.#registry)
   readonly #stopping = new AbortController()
   #server: Bun.Server<undefined> | undefined
   #readers: readonly ReturnType<Reader>[] = []
   /** In progress, or ended less than `TTL_MS` ago. */
   #reading: Promise<string> | undefined
-
-  constructor() {
-    this.sink = createCounters(this.#registry)
-  }
 
   /**
    * Adds what is read, and binds the address; throws system errors such as EADDRINUSE. Until the parts of the service have
