@@ -19,24 +19,29 @@ export type SmtpTranscript = (direction: 'client' | 'server', line: string) => v
 
 export interface ChannelOptions {
   readonly clock: Clock
-  readonly transcript: SmtpTranscript | undefined
+  readonly transcript?: SmtpTranscript | undefined
 }
 
 export interface SecureOptions {
   /**
-   * The name to send as SNI and to look for in the certificate. An IP address is only looked for, not sent (RFC 6066
-   * §3).
+   * The server's name, used for SNI, the certificate check and error messages. An IP address is only looked for in the
+   * certificate, not sent (RFC 6066 §3).
    */
   readonly host: string
+  /**
+   * True: an invalid certificate makes the connection fail. False: an invalid certificate is accepted, and `client.tls`
+   * states why it is invalid.
+   */
   readonly verifyCertificate: boolean
   /**
-   * Checks the certificate against these records instead (RFC 7672 §3); the certificate need not be valid otherwise.
+   * Usable TLSA records of the server (RFC 7672 §3): the certificate must match one of them, and need not be valid
+   * otherwise.
    */
   readonly tlsa?: readonly TlsaRecord[] | undefined
-  readonly ca: string | undefined
-  /** Replaces the default context, and `ca`. */
+  /** CA certificates in PEM, instead of the system's. */
+  readonly ca?: string | undefined
+  /** Replaces the default TLS context, and `ca`. Created once, because it takes longer than a handshake. */
   readonly secureContext?: SecureContext | undefined
-  readonly timeoutMs: number
 }
 
 /** The TLS session of a connection. */
@@ -156,7 +161,7 @@ export class SmtpChannel {
    * Starts TLS and waits for the end of the handshake. Octets received in plaintext after the reply to STARTTLS end the
    * connection: anyone may have injected them (RFC 3207 §5, CVE-2011-0411).
    */
-  async startTls(options: SecureOptions): Promise<SmtpTls | SmtpFailure> {
+  async startTls(options: SecureOptions, timeoutMs: number): Promise<SmtpTls | SmtpFailure> {
     if (this.#parser.isPartial) this.fail({ kind: 'protocol', message: 'The server sent plaintext data before TLS' })
     if (this.#failure) return this.#failure
     this.#stopListeningTo(this.#raw)
@@ -180,7 +185,7 @@ export class SmtpChannel {
     this.#socket = socket
     this.#listenTo(socket)
     const failure = await new Promise<SmtpFailure | undefined>((resolve) => {
-      this.#startTimer(options.timeoutMs, 'The TLS handshake did not end')
+      this.#startTimer(timeoutMs, 'The TLS handshake did not end')
       this.#onHandshakeFailed = resolve
       socket.once('secureConnect', () => resolve(undefined))
     })

@@ -5,9 +5,8 @@
 import { isReply, type ReplyOrFailure, type SmtpChannel, type SmtpTls } from './channel.ts'
 import { countBytes, formatMailCommand, formatRcptCommand, rejectBeforeSending, type SmtpEnvelope } from './commands.ts'
 import { generateDataBlocks } from './dot-stuffing.ts'
-import type { SmtpExtensions } from './extensions.ts'
 import type { SmtpFailure } from './failures.ts'
-import type { SmtpReply } from './replies.ts'
+import type { SmtpExtensions, SmtpReply } from './replies.ts'
 import type { OnPhaseEnd, SmtpTimeouts } from './timeouts.ts'
 
 export interface SmtpTransaction extends SmtpEnvelope {
@@ -43,13 +42,9 @@ export type TransactionResult =
  */
 export type SmtpPhase = 'idle' | 'mail' | 'rcpt' | 'data' | 'before-body' | 'body' | 'quit' | 'closed'
 
-export interface SmtpClientParts {
+interface SmtpClientParts extends Pick<SmtpClient, 'extensions' | 'tls' | 'remoteAddress' | 'localAddress'> {
   readonly channel: SmtpChannel
   readonly timeouts: SmtpTimeouts
-  readonly extensions: SmtpExtensions
-  readonly tls: SmtpTls | undefined
-  readonly remoteAddress: string
-  readonly localAddress: string
 }
 
 /** A session after EHLO, STARTTLS and AUTH, created by `connectSmtp`. Runs one transaction at a time. */

@@ -3,8 +3,7 @@
  * accept. Throws on addresses that could inject a command; validating addresses is the caller's task.
  */
 import { toWireAddress } from '../address/parse.ts'
-import type { SmtpExtensions } from './extensions.ts'
-import { makeReply, type SmtpReply } from './replies.ts'
+import { makeReply, type SmtpExtensions, type SmtpReply } from './replies.ts'
 
 export interface SmtpEnvelope {
   /** The reverse-path without angle brackets; empty for the null sender. */

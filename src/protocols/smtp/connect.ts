@@ -3,21 +3,22 @@
  * RFC 3207, RFC 4954). One attempt at one address: no DNS, no retry.
  */
 import { connect, type Socket } from 'node:net'
-import type { SecureContext } from 'node:tls'
-import type { Clock } from '#platform/time/clock.ts'
 import type { SocksProxy } from '../socks/connect.ts'
-import { isReply, type ReplyOrFailure, SmtpChannel, type SmtpTls, type SmtpTranscript } from './channel.ts'
+import {
+  type ChannelOptions,
+  isReply,
+  type ReplyOrFailure,
+  type SecureOptions,
+  SmtpChannel,
+  type SmtpTls,
+} from './channel.ts'
 import { SmtpClient } from './client.ts'
 import { formatGreetingCommand } from './commands.ts'
-import type { TlsaRecord } from './dane.ts'
-import { NO_EXTENSIONS, parseExtensions, type SmtpExtensions } from './extensions.ts'
 import { type SmtpFailure, TLS_FAILURE_CODES, toSmtpFailure } from './failures.ts'
-import type { SmtpReply } from './replies.ts'
+import { NO_EXTENSIONS, parseExtensions, type SmtpExtensions, type SmtpReply } from './replies.ts'
 import { DEFAULT_SMTP_TIMEOUTS, type OnPhaseEnd, type SmtpTimeouts } from './timeouts.ts'
 
-export interface SmtpConnectOptions {
-  /** The server's name, used for SNI, the certificate check and error messages. */
-  readonly host: string
+export interface SmtpConnectOptions extends SecureOptions, ChannelOptions {
   /** The IP address to connect to, or a name that the system resolves. */
   readonly address: string
   readonly port: number
@@ -26,7 +27,6 @@ export interface SmtpConnectOptions {
   readonly proxy?: SocksProxy | undefined
   /** The name of this client: a domain or an address literal. */
   readonly ehloName: string
-  readonly clock: Clock
   /** Timeouts in milliseconds; the defaults are those of RFC 5321 §4.5.3.2. */
   readonly timeouts?: Partial<SmtpTimeouts>
   /**
@@ -34,20 +34,6 @@ export interface SmtpConnectOptions {
    * (454), but fails if the handshake fails. `implicit`: TLS from the first octet (RFC 8314).
    */
   readonly tls: 'never' | 'opportunistic' | 'required' | 'implicit'
-  /**
-   * True: an invalid certificate makes the connection fail. False: an invalid certificate is accepted, and `client.tls`
-   * states why it is invalid.
-   */
-  readonly verifyCertificate: boolean
-  /**
-   * Usable TLSA records of the server (RFC 7672): the certificate must match one of them, and need not be valid
-   * otherwise.
-   */
-  readonly tlsa?: readonly TlsaRecord[] | undefined
-  /** CA certificates in PEM, instead of the system's. */
-  readonly ca?: string
-  /** Replaces the default TLS context, and `ca`. Created once, because it takes longer than a handshake. */
-  readonly secureContext?: SecureContext | undefined
   readonly auth?: SmtpCredentials
   /** Whether a password may be sent in plaintext. Default: no. */
   readonly allowPlaintextAuth?: boolean
@@ -55,8 +41,6 @@ export interface SmtpConnectOptions {
    * When `signal` is aborted, the attempt ends with `failure`, in any phase. Has no effect once the session is open.
    */
   readonly abort?: { readonly signal: AbortSignal; readonly failure: SmtpFailure }
-  /** Called with each line of the session; never with passwords or message octets. */
-  readonly transcript?: SmtpTranscript
   /** Has no effect once the session is open. */
   readonly onPhaseEnd?: OnPhaseEnd
 }
@@ -94,10 +78,7 @@ export async function connectSmtp(options: SmtpConnectOptions): Promise<ConnectR
   if ('kind' in socket) return socket
   const ends = options.proxy ? { remoteAddress: options.address, localAddress: options.localAddress } : socket
   const { remoteAddress = options.address, localAddress = '' } = ends
-  const channel = new SmtpChannel(socket, {
-    clock: options.clock,
-    transcript: options.transcript,
-  })
+  const channel = new SmtpChannel(socket, options)
   const { abort } = options
   const onAbort = () => abort && channel.fail(abort.failure)
   if (abort?.signal.aborted) onAbort()
@@ -164,21 +145,14 @@ function openSocket(options: SocketOptions, timeoutMs: number): Promise<Socket |
   })
 }
 
-interface Session {
-  readonly extensions: SmtpExtensions
-  readonly tls: SmtpTls | undefined
-}
+type Session = Pick<SmtpClient, 'extensions' | 'tls'>
 
 async function openSession(
   channel: SmtpChannel,
   options: SmtpConnectOptions,
   timeouts: SmtpTimeouts,
 ): Promise<Session | NotConnected> {
-  const secure = () => {
-    const { host, verifyCertificate, tlsa, ca, secureContext } = options
-    const timeoutMs = timeouts.tlsHandshakeMs
-    return channel.startTls({ host, verifyCertificate, tlsa, ca, secureContext, timeoutMs })
-  }
+  const secure = () => channel.startTls(options, timeouts.tlsHandshakeMs)
   let tls: SmtpTls | undefined
   if (options.tls === 'implicit') {
     const secured = await secure()

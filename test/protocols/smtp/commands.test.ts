@@ -5,9 +5,8 @@ import {
   formatRcptCommand,
   rejectBeforeSending,
 } from '#protocols/smtp/commands.ts'
-import { NO_EXTENSIONS, parseExtensions } from '#protocols/smtp/extensions.ts'
 import { toSmtpFailure } from '#protocols/smtp/failures.ts'
-import { makeReply } from '#protocols/smtp/replies.ts'
+import { makeReply, NO_EXTENSIONS, parseExtensions } from '#protocols/smtp/replies.ts'
 import { transaction } from './smtp-session.ts'
 
 const offering = (...lines: string[]) => parseExtensions(makeReply(250, ['mx.example.test', ...lines]))
