@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'bun:test'
-import { removeForgedResults } from '#protocols/authentication/results-filter.ts'
+import { removeForgedResults } from '#protocols/authentication/results-header.ts'
 
 const HOST = 'mail.tassis.test'
 const FORGED = `Authentication-Results: ${HOST}; spf=pass`
