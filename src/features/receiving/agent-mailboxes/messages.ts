@@ -53,9 +53,6 @@ const selectPage = (index: string, where: string) =>
   `${SELECT_LISTED} WHERE m.id IN (SELECT id FROM mailbox_messages INDEXED BY ${index} WHERE mailbox_id = ? AND email_id IS NULL${where} AND (created_at, id) < (?, ?)
    ORDER BY created_at DESC, id DESC LIMIT ? OFFSET ?) ORDER BY m.id DESC`
 
-const SELECT_UNPARSED =
-  "SELECT m.id, m.uuid, b.account_id AS accountId, b.local_part || '@' || b.domain AS address FROM mailbox_messages m"
-
 const sql = prepareStatements((db) => ({
   byUuid: db.prepare<Row, [Uint8Array, number]>(`${SELECT} WHERE m.uuid = ? AND m.mailbox_id = ?`),
   byId: db.prepare<Row, [number]>(`${SELECT} WHERE m.id = ?`),
@@ -65,13 +62,11 @@ const sql = prepareStatements((db) => ({
   ofAccount: db.prepare<Row, [Uint8Array, number]>(
     `${SELECT} JOIN agent_mailboxes b ON b.id = m.mailbox_id WHERE m.uuid = ? AND b.account_id = ? AND b.deleted_at IS NULL`,
   ),
-  unparsed: db.prepare<UnparsedMessage, [number, number]>(
-    `${SELECT_UNPARSED} INDEXED BY mailbox_messages_unparsed JOIN agent_mailboxes b ON b.id = m.mailbox_id
-     WHERE m.parse_error IS NOT NULL AND m.id > ? AND b.deleted_at IS NULL ORDER BY m.id LIMIT ?`,
+  unparsed: db.prepare<Row, [number, number]>(
+    `${SELECT} WHERE m.id IN (SELECT u.id FROM mailbox_messages u INDEXED BY mailbox_messages_unparsed JOIN agent_mailboxes b ON b.id = u.mailbox_id
+     WHERE u.parse_error IS NOT NULL AND u.id > ? AND b.deleted_at IS NULL ORDER BY u.id LIMIT ?) ORDER BY m.id`,
   ),
-  unparsedByUuid: db.prepare<UnparsedMessage, [Uint8Array]>(
-    `${SELECT_UNPARSED} JOIN agent_mailboxes b ON b.id = m.mailbox_id WHERE m.uuid = ? AND m.parse_error IS NOT NULL AND b.deleted_at IS NULL`,
-  ),
+  unparsedByUuid: db.prepare<Row, [Uint8Array]>(`${SELECT} WHERE m.uuid = ? AND m.parse_error IS NOT NULL`),
   listed: db.prepare<Row, [number]>(`${SELECT_LISTED} WHERE m.id = ?`),
   all: db.prepare<Row, [number, number, number, number, number]>(selectPage('mailbox_messages_mailbox', '')),
   unread: db.prepare<Row, [number, number, number, number, number]>(
@@ -129,19 +124,11 @@ const toFound = (row: Row | null): MailboxMessage | undefined => (row ? toMailbo
 export const findMessageOfAccount = (db: Database, accountId: number, uuid: UuidBytes) =>
   toFound(sql(db).ofAccount.get(uuid, accountId))
 
-/** An unparsed message, of which only the header is stored, with the fields that identify it to the operator. */
-export interface UnparsedMessage {
-  readonly id: number
-  readonly uuid: UuidBytes
-  readonly accountId: number
-  readonly address: string
-}
+/** Unparsed messages, of which only the header is stored, but for those of deleted mailboxes. */
+export const listUnparsedMessagesAfter = (db: Database, after: number, limit: number): MailboxMessage[] =>
+  sql(db).unparsed.all(after, limit).map(toMailboxMessage)
 
-export const listUnparsedMessagesAfter = (db: Database, after: number, limit: number): UnparsedMessage[] =>
-  sql(db).unparsed.all(after, limit)
-
-export const findUnparsedMessage = (db: Database, uuid: UuidBytes): UnparsedMessage | undefined =>
-  sql(db).unparsedByUuid.get(uuid) ?? undefined
+export const findUnparsedMessage = (db: Database, uuid: UuidBytes) => toFound(sql(db).unparsedByUuid.get(uuid))
 
 export const findMessageById = (db: Database, id: number) => toFound(sql(db).byId.get(id))
 

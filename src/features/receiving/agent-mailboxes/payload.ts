@@ -5,21 +5,14 @@
 import { Type } from '@sinclair/typebox'
 import type { App } from '#features/core/app/app.ts'
 import { readTruncatedBodies, toAttachmentWire } from '#features/receiving/received/parts.ts'
-import { prepareStatements } from '#platform/db/open.ts'
 import { isoTime } from '#platform/http/envelope.ts'
 import { Text, Timestamp, Uuid } from '#platform/http/schemas.ts'
 import { toWire } from '#platform/http/wire.ts'
 import { formatUuid, parseUuid } from '#platform/ids.ts'
 import { KiB } from '#platform/units.ts'
-import { findMessageById } from './messages.ts'
+import { findMailboxById } from './mailboxes.ts'
+import { findMessageOfAccount } from './messages.ts'
 import { MessageRecord } from './model.ts'
-
-const sql = prepareStatements((db) => ({
-  find: db.prepare<{ id: number; mailboxUuid: Uint8Array }, [Uint8Array, number]>(
-    `SELECT m.id, b.uuid AS mailboxUuid FROM mailbox_messages m JOIN agent_mailboxes b ON b.id = m.mailbox_id
-     WHERE m.uuid = ? AND b.account_id = ? AND b.deleted_at IS NULL AND m.email_id IS NULL`,
-  ),
-}))
 
 /** Limit of each body in a payload; the API returns complete bodies. */
 const MAX_BODY_BYTES = 256 * KiB
@@ -70,12 +63,12 @@ export function buildMailboxPayload(
   messageUuid: string,
 ): Record<string, unknown> | undefined {
   const uuid = parseUuid(messageUuid)
-  const found = uuid && sql(app.db).find.get(uuid, accountId)
-  const message = found && findMessageById(app.db, found.id)
-  if (!message) return undefined
+  const message = uuid && findMessageOfAccount(app.db, accountId, uuid)
+  const mailbox = message && findMailboxById(app.db, message.mailboxId)
+  if (!mailbox || message.emailId !== null) return undefined
   return {
     event: 'mailbox.message.received',
-    mailbox_id: formatUuid(found.mailboxUuid),
+    mailbox_id: formatUuid(mailbox.uuid),
     message: toWire(PayloadMessage, message, {
       from: message.fromHeader,
       attachments: message.attachments.map(toAttachmentWire),

@@ -156,9 +156,9 @@ const sql = prepareStatements((db) => ({
     'SELECT id FROM inbound_routes WHERE uuid = ? AND account_id = ?',
   ),
   // Account by account, because the index groups statuses by account.
-  unparsed: db.prepare<{ id: number }, [number, number, number]>(
-    `SELECT i.id FROM accounts a CROSS JOIN inbound_emails i INDEXED BY inbound_emails_status ON i.account_id = a.id AND i.status = ?
-     WHERE i.id > ? ORDER BY i.id LIMIT ?`,
+  unparsed: db.prepare<Row, [number, number, number]>(
+    `${SELECT} WHERE i.id IN (SELECT u.id FROM accounts a CROSS JOIN inbound_emails u INDEXED BY inbound_emails_status ON u.account_id = a.id AND u.status = ?
+     WHERE u.id > ? ORDER BY u.id LIMIT ?) ORDER BY i.id`,
   ),
   unparsedByUuid: db.prepare<Row, [Uint8Array, number]>(`${SELECT} WHERE i.uuid = ? AND i.status = ?`),
   ofAccountAfter: db.prepare<HeaderRow, [number, number, number]>(
@@ -294,10 +294,8 @@ export function removeInbound(
   return open
 }
 
-export const listUnparsedInboundAfter = (db: Database, after: number, limit: number): number[] =>
-  sql(db)
-    .unparsed.all(inboundStatusCode('failed'), after, limit)
-    .map(({ id }) => id)
+export const listUnparsedInboundAfter = (db: Database, after: number, limit: number): InboundEmail[] =>
+  sql(db).unparsed.all(inboundStatusCode('failed'), after, limit).map(toInboundEmail)
 
 export const findUnparsedInbound = (db: Database, uuid: UuidBytes) =>
   toFound(sql(db).unparsedByUuid.get(uuid, inboundStatusCode('failed')))

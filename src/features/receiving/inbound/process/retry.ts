@@ -8,11 +8,11 @@ import { type AuditActor, auditChange, CLI_OPERATOR } from '#features/core/audit
 import { dropContent } from '#features/core/content-gc/garbage.ts'
 import { classifyMessage } from '#features/receiving/agent-mailboxes/classify.ts'
 import { amendMessage } from '#features/receiving/agent-mailboxes/deliver.ts'
+import { findMailboxById, type Mailbox } from '#features/receiving/agent-mailboxes/mailboxes.ts'
 import {
-  findMessageById,
   findUnparsedMessage,
   listUnparsedMessagesAfter,
-  type UnparsedMessage as UnparsedRow,
+  type MailboxMessage,
 } from '#features/receiving/agent-mailboxes/messages.ts'
 import { type OperatorMail, takeOperatorMail } from '#features/receiving/postmaster/store.ts'
 import type { Envelope, ReceivedMail } from '#features/receiving/received/message.ts'
@@ -22,12 +22,7 @@ import { conflict, notFound } from '#platform/errors.ts'
 import { isoTime } from '#platform/http/envelope.ts'
 import { Text, Timestamp, Uuid } from '#platform/http/schemas.ts'
 import { formatUuid, parseUuid, type UuidBytes } from '#platform/ids.ts'
-import {
-  findInboundById,
-  findUnparsedInbound,
-  type InboundEmail,
-  listUnparsedInboundAfter,
-} from '../api/inbound-emails.ts'
+import { findUnparsedInbound, type InboundEmail, listUnparsedInboundAfter } from '../api/inbound-emails.ts'
 import { createRecipientDecider } from './decide.ts'
 import { applyReport } from './effects.ts'
 import { type ParseResult, type Parser, RawUnreadableError, releaseAttachments } from './parser.ts'
@@ -64,12 +59,12 @@ export function listUnparsed(
   const isLast = inbound.length < limit && messages.length < limit
   return {
     unparsed: [
-      ...inbound.flatMap((id) => findInboundById(app.db, id) ?? []).map(toUnparsedInbound),
-      ...messages.flatMap((message) => toUnparsedMessage(app, message)),
+      ...inbound.map(toUnparsedInbound),
+      ...messages.map((message) => toUnparsedMessage(message, findMailboxById(app.db, message.mailboxId))),
     ],
     cursor: isLast
       ? undefined
-      : { inbound: inbound.at(-1) ?? after.inbound, mailbox: messages.at(-1)?.id ?? after.mailbox },
+      : { inbound: inbound.at(-1)?.id ?? after.inbound, mailbox: messages.at(-1)?.id ?? after.mailbox },
   }
 }
 
@@ -83,22 +78,15 @@ const toUnparsedInbound = (email: InboundEmail): UnparsedView => ({
   received_at: isoTime(email.receivedAt),
 })
 
-function toUnparsedMessage(app: Pick<App, 'db'>, { id, address }: UnparsedRow): UnparsedView[] {
-  const message = findMessageById(app.db, id)
-  if (!message) return []
-  const { uuid, fromHeader: from, subject, parseError, receivedAt, createdAt } = message
-  return [
-    {
-      id: formatUuid(uuid),
-      kind: 'mailbox',
-      to: address,
-      from,
-      subject,
-      parse_error: parseError ?? '',
-      received_at: isoTime(receivedAt ?? createdAt),
-    },
-  ]
-}
+const toUnparsedMessage = (message: MailboxMessage, mailbox: Mailbox | undefined): UnparsedView => ({
+  id: formatUuid(message.uuid),
+  kind: 'mailbox',
+  to: mailbox?.address ?? '',
+  from: message.fromHeader,
+  subject: message.subject,
+  parse_error: message.parseError ?? '',
+  received_at: isoTime(message.receivedAt ?? message.createdAt),
+})
 
 /** The stored facts that parsing needs, and the function that amends the rows. */
 interface RetryTarget {
@@ -219,22 +207,14 @@ function findTarget(app: App, uuid: UuidBytes): RetryTarget | undefined {
         return isAmended
       },
     }
-  const found = findUnparsedMessage(app.db, uuid)
-  const message = found && findMessageById(app.db, found.id)
-  if (!message || message.rawRef === null) return undefined
-  const { rawRef, mailFrom, sourceIp, helo, tls, sizeBytes, receivedAt, createdAt } = message
+  const message = findUnparsedMessage(app.db, uuid)
+  const mailbox = message && findMailboxById(app.db, message.mailboxId)
+  if (!mailbox || message.rawRef === null) return undefined
+  const { rawRef, sourceIp, helo, receivedAt, createdAt } = message
   return {
-    accountId: found.accountId,
-    rcptTo: [found.address],
-    envelope: {
-      rawRef,
-      mailFrom,
-      sizeBytes,
-      tls,
-      sourceIp: sourceIp ?? '',
-      helo: helo ?? '',
-      receivedAt: receivedAt ?? createdAt,
-    },
+    accountId: mailbox.accountId,
+    rcptTo: [mailbox.address],
+    envelope: { ...message, rawRef, sourceIp: sourceIp ?? '', helo: helo ?? '', receivedAt: receivedAt ?? createdAt },
     wantsClassification: true,
     amend(tx, received, classification) {
       const isAmended = amendMessage(tx, message, received, { classification })
