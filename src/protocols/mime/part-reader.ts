@@ -1,12 +1,14 @@
 /**
  * @module Reads the parts of a message as the splitter of `parse.ts` finds them: joins texts and makes everything else
- * an attachment, within limits on number, depth and memory. Retains only the results of a finished part.
+ * an attachment, within limits on number, depth and memory. What a part is follows from its header and those of the
+ * parts that contain it (RFC 2045, RFC 2046, RFC 2183, RFC 3676). Retains only the results of a finished part.
  */
 import { escapeUTF8 } from 'entities'
-import { cleanFilename } from './attachment.ts'
-import { isMeaningfulCharset } from './charset.ts'
-import { type ParsedAttachment, type ParsedMessage, UnparseableError } from './parsed.ts'
-import { decodePart, isInline, isReadableText, type Part, readContentId, readForm, resolveType } from './part.ts'
+import libmime from 'libmime'
+import { cleanFilename, formatContentType, isAlternativeType, SEALED_TYPE } from './attachment.ts'
+import { decodeHeaderText, decodeHtml, decodeText, isMeaningfulCharset } from './charset.ts'
+import { decodeValue } from './header-fields.ts'
+import { type ParsedAttachment, type ParsedMessage, type PartForm, UnparseableError } from './parsed.ts'
 import { createPartBody, type FileWriter, type PartBody, type PartContent } from './part-body.ts'
 import type { PartNode } from './part-splitter.ts'
 import { decodeParameter } from './structured-field.ts'
@@ -24,6 +26,7 @@ const MAX_PART_HEADS_BYTES = 8 * 1024 * 1024
 const MAX_TEXT_BYTES = 2 * 1024 * 1024
 /** An attachment larger than this goes to a file. */
 const MAX_MEMORY_BYTES = 256 * 1024
+const MAX_CONTENT_ID_LENGTH = 998
 
 export type SplitterOutput =
   | PartNode
@@ -166,6 +169,14 @@ export class PartReader {
 const readFilename = ({ rawFilename }: PartNode, bodyCharset: string | null): string | null =>
   rawFilename ? cleanFilename(decodeParameter(rawFilename, bodyCharset)) : null
 
+/** A node of the message's tree, filled as the message is read. */
+interface Part {
+  readonly node: PartNode
+  readonly parent: Part | undefined
+  readonly level: number
+  hasChildren: boolean
+}
+
 interface OpenPart {
   readonly part: Part
   /** Undefined until the part has content. */
@@ -243,4 +254,64 @@ function toOwnContent({ start, file }: PartContent): Pick<ParsedAttachment, 'con
   if (file) return { content: start.slice(0, MAX_MEMORY_BYTES), file }
   const isOwn = start.byteOffset === 0 && start.buffer.byteLength === start.length && !(start instanceof Buffer)
   return { content: isOwn ? start : new Uint8Array(start) }
+}
+
+const findRawValue = ({ rawFields }: PartNode, fieldName: string): string | undefined =>
+  rawFields.find(([name]) => name.toLowerCase() === fieldName)?.[1]
+
+const TYPE = /^[a-z0-9!#$&^_.+-]{1,127}\/[a-z0-9!#$&^_.+-]{1,127}$/
+
+function resolveType({ node, parent, hasChildren }: Part): string {
+  if (node.multipart !== false && !hasChildren) return 'text/plain'
+  const isDeclared = findRawValue(node, 'content-type') !== undefined
+  // RFC 2046 §5.1.5: the default type in a digest.
+  if (!isDeclared && parent?.node.multipart === 'digest') return 'message/rfc822'
+  const type = node.contentType || 'text/plain'
+  if (TYPE.test(type)) return type
+  // RFC 2045 §5.2: an invalid type means text, unless the part has a file name.
+  return node.rawFilename === undefined ? 'text/plain' : 'application/octet-stream'
+}
+
+/** Whether the part is text to be read, not a file. RFC 2183 §2.8: an unknown disposition means `attachment`. */
+const isReadableText = ({ node }: Part, type: string): boolean =>
+  (type === 'text/plain' || type === 'text/html') &&
+  (node.disposition === false || node.disposition === '' || node.disposition === 'inline')
+
+/** Decodes a text part to text with line feeds. RFC 3676: joins flowed lines. */
+function decodePart({ node }: Part, type: string, bytes: Uint8Array): string {
+  const charset = node.charset === false ? null : node.charset
+  const text = (type === 'text/html' ? decodeHtml(bytes, charset) : decodeText(bytes, charset))
+    .replaceAll('\0', '')
+    .replaceAll('\r\n', '\n')
+  return node.flowed && type === 'text/plain' ? libmime.decodeFlowed(text, node.delSp) : text
+}
+
+/** Returns the Content-ID without angle brackets; null when there is none. */
+function readContentId({ node }: Part): string | null {
+  const id = decodeValue(decodeHeaderText(findRawValue(node, 'content-id') ?? '', null))
+    .replaceAll(/[<>\s]/g, '')
+    .slice(0, MAX_CONTENT_ID_LENGTH)
+    .toWellFormed()
+  return id === '' ? null : id
+}
+
+/** The form of an attachment. Its parent decides whether it is an alternative; a message may also consist of it alone. */
+const readForm = ({ node, parent }: Part, type: string): PartForm => ({
+  contentType: formatContentType(type, node.parameters),
+  isAlternative: SEALED_TYPE.test(type)
+    ? parent === undefined
+    : isAlternativeType(type) &&
+      node.disposition !== 'attachment' &&
+      (parent === undefined || parent.node.multipart === 'alternative'),
+})
+
+/**
+ * Whether the part is shown with the text: its disposition is `inline`, or it has no disposition, but a Content-ID, and
+ * is inside a multipart/related.
+ */
+function isInline(part: Part, contentId: string | null): boolean {
+  if (part.node.disposition !== false && part.node.disposition !== '') return part.node.disposition === 'inline'
+  if (contentId === null) return false
+  for (let above = part.parent; above; above = above.parent) if (above.node.multipart === 'related') return true
+  return false
 }
