@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'bun:test'
-import { toMailboxKey } from '#protocols/address/mailbox-key.ts'
+import { toMailboxKey } from '#protocols/address/parse.ts'
 
 describe('the key of a mailbox', () => {
   test.each([

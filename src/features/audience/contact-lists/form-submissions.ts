@@ -9,7 +9,7 @@ import type { Tx } from '#platform/db/commit.ts'
 import { prepareStatements } from '#platform/db/open.ts'
 import type { Millis } from '#platform/time/clock.ts'
 import { days, hours } from '#platform/units.ts'
-import { toMailboxKey } from '#protocols/address/mailbox-key.ts'
+import { toMailboxKey } from '#protocols/address/parse.ts'
 
 /** An address, for an account. */
 export interface Person {

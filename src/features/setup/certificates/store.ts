@@ -13,7 +13,7 @@ import { replaceFileSync } from '#platform/disk/replace-file.ts'
 import type { KeyedCertificate } from '#platform/net/self-signed.ts'
 import type { Millis } from '#platform/time/clock.ts'
 import { days, hours } from '#platform/units.ts'
-import { type AccountKey, generateAccountKey, parseAccountKey } from '#protocols/acme/account-key.ts'
+import { type AccountKey, generateAccountKey, parseAccountKey } from '#protocols/acme/session.ts'
 
 export interface StoredCertificate extends KeyedCertificate {
   readonly notBefore: Millis
