@@ -35,11 +35,11 @@ export function findHeader(message: Pick<ParsedMessage, 'headers'>, name: string
   return message.headers.find(([field]) => field.toLowerCase() === name)?.[1].slice(0, 4000)
 }
 
-/** @param mailFrom reverse-path of the session, `''` for the null reverse-path; undefined when unknown */
-export function classifySender(message: MessageHead, mailFrom: string | undefined): SenderKind {
+/** @param mailFrom reverse-path of the session, `''` for the null reverse-path */
+export function classifySender(message: MessageHead, mailFrom: string): SenderKind {
   const from = message.from?.slice(0, MAX_LINE_LENGTH) ?? ''
   if (message.fromAddresses.slice(0, 5).some((address) => MAIL_SYSTEM_ADDRESS.test(address))) return 'mail system'
-  const isNull = mailFrom === undefined ? findHeader(message, 'return-path')?.trim() === '<>' : mailFrom === ''
+  const isNull = mailFrom === ''
   // Anyone can choose a display name, so the name counts only together with the null reverse-path.
   if (isNull && MAIL_SYSTEM_NAME.test(from)) return 'mail system'
   return isNull ? 'null' : 'other'

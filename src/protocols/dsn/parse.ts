@@ -29,14 +29,13 @@ const MAX_PART_BYTES = 256 * 1024
 /**
  * Returns the delivery status that a message reports; undefined when the message is not a DSN. Accepts any message.
  * Does not open the returned message, so a forwarded DSN does not count.
- * @param facts.mailFrom reverse-path of the session, `''` for the null reverse-path; if left out, only header fields
- * are used
+ * @param facts.mailFrom as in `classifySender`
  */
-export function parseDsn(message: ParsedMessage, facts: { readonly mailFrom?: string } = {}): Dsn | undefined {
+export function parseDsn(message: ParsedMessage, { mailFrom }: { readonly mailFrom: string }): Dsn | undefined {
   const findPart = (types: ReadonlySet<string>) => message.attachments.find((part) => types.has(part.contentType))
   const contentType = findHeader(message, 'content-type')?.toLowerCase() ?? ''
   if (findPart(OTHER_REPORTS) || OTHER_REPORT_TYPE.test(contentType)) return undefined
-  const sender = classifySender(message, facts.mailFrom)
+  const sender = classifySender(message, mailFrom)
   const returnedPart = findPart(RETURNED_TYPES)
   const returned = returnedPart ? parseReturned(decodeStart(returnedPart)) : NOTHING_RETURNED
   const statusPart = findPart(STATUS_PARTS)
