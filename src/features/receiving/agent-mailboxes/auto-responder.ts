@@ -39,7 +39,7 @@ const MAX_ADDRESSES = 100
 /** Whether a program may answer, and at which address: the envelope sender, never Reply-To or From (RFC 3834 §4). */
 export function decideAutoReply(
   mailbox: MailboxAddress,
-  { envelope, message, authentication }: ReceivedMail & { readonly message: StoredMessage },
+  { envelope, message, authentication }: ReceivedMail,
 ): AutoReplyDecision {
   // RFC 3834 §2: with the null reverse-path there is no address to reply to.
   if (envelope.mailFrom === '') return refuse('null_sender')

@@ -99,10 +99,7 @@ export const AutoResponderChange = StrictObject(
 )
 export type AutoResponderChange = Static<typeof AutoResponderChange>
 
-export interface AutoResponder {
-  readonly enabled: boolean
-  readonly rules: AutoResponderRule[]
-}
+export type AutoResponder = Required<AutoResponderChange>
 
 export const AutoResponderRecord = Type.Object(
   {

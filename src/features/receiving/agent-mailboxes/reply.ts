@@ -21,18 +21,14 @@ import {
 } from '#protocols/address/parse.ts'
 import { findMailboxById, type Mailbox } from './mailboxes.ts'
 import { getMailboxMessage, type MailboxMessage } from './messages.ts'
-import { storeSentReply } from './threads.ts'
+import { storeSentReply, type ThreadedMessage } from './threads.ts'
 
 const sql = prepareStatements((db) => ({
   email: db.prepare<{ id: number; subject: string }, [Uint8Array]>('SELECT id, subject FROM emails WHERE uuid = ?'),
 }))
 
 /** The headers of the message that a reply answers. */
-export interface ParentMessage {
-  readonly messageId: string | null
-  readonly inReplyTo: string | null
-  readonly references: readonly string[]
-}
+type ParentMessage = Pick<ThreadedMessage, 'messageId' | 'inReplyTo' | 'references'>
 
 /** Message-IDs that a header can carry: `compose.ts` would encode longer ones. */
 const MESSAGE_ID = /<[!-;=?-~]{1,500}>/g

@@ -19,6 +19,7 @@ import { bounceLate, confirmUncertain } from '#features/sending/queue/attempt-tr
 import { findEmailLogFields, findVerpRecipient, messageIdOf } from '#features/sending/queue/email.ts'
 import { findByClientMessageId } from '#features/sending/queue/search.ts'
 import { statusName } from '#features/sending/queue/status.ts'
+import type { emails } from '#features/sending/queue/tables.ts'
 import { ERASED_ADDRESS } from '#features/setup/suppression-store/suppression-list-key.ts'
 import type { Tx } from '#platform/db/commit.ts'
 import { prepareStatements } from '#platform/db/open.ts'
@@ -48,12 +49,7 @@ export type BounceMatch =
   | { readonly kind: 'ignored'; readonly why: string }
   | { readonly kind: 'unmatched'; readonly why: string }
 
-interface EmailRow {
-  readonly id: number
-  readonly uuid: UuidBytes
-  readonly accountId: number
-  readonly from: string
-}
+type EmailRow = Readonly<Pick<typeof emails.$inferSelect, 'id' | 'uuid' | 'accountId' | 'from'>>
 
 const SELECT_RECIPIENT = `SELECT recipients.id AS recipientId, email_id AS emailId, account_id AS accountId, address, recipients.status,
   delivery_started_at AS startedAt, sandbox, extra ->> '$.whole' IS NOT NULL AS isWhole

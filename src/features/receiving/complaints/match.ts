@@ -11,6 +11,7 @@ import { findEmailByMessageId, type ReportContext } from '#features/receiving/bo
 import type { ReceivedMail } from '#features/receiving/received/message.ts'
 import { findVerpRecipient, LOST_RECIPIENT } from '#features/sending/queue/email.ts'
 import { type Status, statusName } from '#features/sending/queue/status.ts'
+import type { emails, recipients } from '#features/sending/queue/tables.ts'
 import {
   decodeUnsubscribeAddress,
   openUnsubscribeToken,
@@ -43,7 +44,7 @@ export function findFeedbackLoop(
   const { spf, dkim } = authentication.details
   const provenAddresses: string[] = []
   if (spf.result === 'pass' && spf.identity === 'mailfrom') provenAddresses.push(envelope.mailFrom)
-  const [from, ...others] = message?.fromAddresses ?? []
+  const [from, ...others] = message.fromAddresses
   if (from !== undefined && others.length === 0 && dkim.some(({ result, aligned }) => result === 'pass' && aligned))
     provenAddresses.push(from)
   return provenAddresses
@@ -58,21 +59,13 @@ function findProvider(extraEntries: readonly string[], address: string): string 
   return extraEntries.find((entry) => entry === address || entry === domain)
 }
 
-export interface ReportedEmail {
-  readonly id: number
-  readonly accountId: number
+export interface ReportedEmail
+  extends Readonly<Pick<typeof emails.$inferSelect, 'id' | 'accountId' | 'streamId' | 'recipientCount'>> {
   readonly accountUuid: UuidBytes
-  readonly streamId: number
   readonly sandbox: number
-  readonly recipientCount: number
 }
 
-export interface ReportedRecipient {
-  readonly id: number
-  readonly emailId: number
-  readonly address: string
-  readonly status: number
-}
+export type ReportedRecipient = Readonly<Pick<typeof recipients.$inferSelect, 'id' | 'emailId' | 'address' | 'status'>>
 
 export type ComplaintMatch =
   | { readonly kind: 'matched'; readonly email: ReportedEmail; readonly recipient: ReportedRecipient }

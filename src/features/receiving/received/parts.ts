@@ -30,21 +30,11 @@ export const truncateHeader = (text: string): string =>
 export const truncateOptionalHeader = (text: string | null | undefined): string | null =>
   text == null ? null : truncateHeader(text)
 
-/** A body from the content store as text; null: no such body. Throws when it was deleted. */
-export const readBodyText = (app: Pick<App, 'content'>, ref: number | null): string | null =>
-  ref === null ? null : new TextDecoder().decode(app.content.get(ref))
-
-export interface TruncatedText {
-  readonly text: string | null
-  readonly isTruncated: boolean
-  readonly isMissing: boolean
-}
-
 /**
  * Reads the first `maxBytes` of a body as text, never ending within a character; the rest is not read. Text is null
  * when the blob is missing: a list must not fail because of one blob.
  */
-function readTruncatedText(app: Pick<App, 'content'>, ref: number | null, maxBytes: number): TruncatedText {
+function readTruncatedText(app: Pick<App, 'content'>, ref: number | null, maxBytes: number) {
   if (ref === null) return { text: null, isTruncated: false, isMissing: false }
   try {
     return decodeTruncated(app.content.chunks(ref), maxBytes)
@@ -73,7 +63,7 @@ export function readTruncatedBodies(
   }
 }
 
-function decodeTruncated(chunks: Iterable<Uint8Array>, maxBytes: number): TruncatedText {
+function decodeTruncated(chunks: Iterable<Uint8Array>, maxBytes: number) {
   const decoder = new TextDecoder()
   let text = ''
   let remainingBytes = maxBytes

@@ -1,5 +1,6 @@
 import { afterEach, beforeEach, describe, expect, test } from 'bun:test'
 import type { Actor } from '#features/core/app/app.ts'
+import { createBodyReader } from '#features/core/app/stored-content.ts'
 import { changeAutoResponder } from '#features/receiving/agent-mailboxes/auto-settings.ts'
 import { createMailbox, findMailbox } from '#features/receiving/agent-mailboxes/mailboxes.ts'
 import { listMessages } from '#features/receiving/agent-mailboxes/messages.ts'
@@ -21,7 +22,6 @@ import { countQueueEntries } from '#features/receiving/inbound/process/queue.ts'
 import { MAX_UNROUTED, MAX_UNROUTED_BYTES } from '#features/receiving/inbound/process/store.ts'
 import { listOperatorMail } from '#features/receiving/postmaster/store.ts'
 import type { Destination } from '#features/receiving/received/message.ts'
-import { readBodyText } from '#features/receiving/received/parts.ts'
 import { createDomain } from '#features/setup/domains/domains.ts'
 import { createRoute } from '#features/webhooks/inbound-routes/inbound-routes.ts'
 import { formatUuid } from '#platform/ids.ts'
@@ -212,11 +212,11 @@ describe('a message for a domain', () => {
     expect(inboundEvents()).toHaveLength(1)
     const email = findInbound(service.app.db, actor.accountId, id)
     if (!email) throw new Error('the event names no inbound email')
-    expect([readBodyText(service.app, email.textRef), readBodyText(service.app, email.htmlRef)]).toEqual([
-      'Hello.',
-      '<p>Hello.</p>',
-    ])
-    expect(JSON.parse(readBodyText(service.app, email.headersRef) ?? '')).toEqual(MESSAGE.headers)
+    expect([
+      createBodyReader(service.app).read(email.textRef),
+      createBodyReader(service.app).read(email.htmlRef),
+    ]).toEqual(['Hello.', '<p>Hello.</p>'])
+    expect(JSON.parse(createBodyReader(service.app).read(email.headersRef) ?? '')).toEqual(MESSAGE.headers)
     const [attachment] = email.attachments
     expect(attachment).toMatchObject({ filename: 'a.bin', size: 3 })
     expect(service.app.content.get(attachment?.ref ?? 0)).toEqual(new Uint8Array([1, 2, 3]))
@@ -267,7 +267,7 @@ describe('a message for a domain', () => {
       'Too deep.',
       Buffer.from(text).length,
     ])
-    expect(JSON.parse(readBodyText(service.app, email?.headersRef ?? null) ?? '')).toEqual([
+    expect(JSON.parse(createBodyReader(service.app).read(email?.headersRef ?? null) ?? '')).toEqual([
       ['From', 'Ada <ada@sender.test>'],
       ['Subject', 'Grüße'],
       ['X-Own', '1'],

@@ -1,5 +1,6 @@
 import { afterEach, beforeEach, expect, test } from 'bun:test'
 import type { Actor } from '#features/core/app/app.ts'
+import { createBodyReader } from '#features/core/app/stored-content.ts'
 import { createMailbox, findMailbox } from '#features/receiving/agent-mailboxes/mailboxes.ts'
 import { listMessages, searchMessages } from '#features/receiving/agent-mailboxes/messages.ts'
 import { type InboundEmail, inboundStatusName, listInbound } from '#features/receiving/inbound/api/inbound-emails.ts'
@@ -15,7 +16,6 @@ import {
 } from '#features/receiving/inbound/process/retry.ts'
 import { listOperatorMail } from '#features/receiving/postmaster/store.ts'
 import type { Destination } from '#features/receiving/received/message.ts'
-import { readBodyText } from '#features/receiving/received/parts.ts'
 import { createDomain } from '#features/setup/domains/domains.ts'
 import { createRoute } from '#features/webhooks/inbound-routes/inbound-routes.ts'
 import { formatUuid } from '#platform/ids.ts'
@@ -85,7 +85,7 @@ async function giveUp(localParts: readonly string[], attempts = 4, raw = MESSAGE
 const unparsed = () => listUnparsed(service.app, START_POSITION, 100).unparsed
 const retryAll = () => Promise.all(unparsed().map(({ id }) => retryUnparsed(service.app, service.opened.parser, id)))
 const inbound = () => listInbound(service.app.db, actor.accountId, {}, { limit: 10, offset: 0 }).emails
-const bodyOf = ({ textRef }: InboundEmail) => readBodyText(service.app, textRef)
+const bodyOf = ({ textRef }: InboundEmail) => createBodyReader(service.app).read(textRef)
 const mailbox = () => {
   const found = findMailbox(service.app.db, 'inbound.test', 'agent')
   if (!found) throw new Error('there is no mailbox')
@@ -125,7 +125,7 @@ test('a given-up message gets its content under its route, its domain and in its
     ['received', null, 'The elephant is in the room.'],
   ])
   const [message] = messages()
-  expect([message?.parseError, readBodyText(service.app, message?.textRef ?? null), message?.readAt]).toEqual([
+  expect([message?.parseError, createBodyReader(service.app).read(message?.textRef ?? null), message?.readAt]).toEqual([
     null,
     'The elephant is in the room.',
     null,

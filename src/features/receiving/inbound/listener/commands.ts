@@ -217,8 +217,6 @@ export function parseHelo(command: 'HELO' | 'EHLO', line: string): string | Repl
 /** What MAIL says of the message that follows. */
 export interface MailTransaction {
   readonly mailFrom: string
-  /** The size that MAIL declared (RFC 1870); 0: none. */
-  readonly announcedBytes: number
   readonly hasSmtpUtf8: boolean
 }
 
@@ -238,7 +236,7 @@ export function parseMail(line: string, maxMessageBytes: number): MailTransactio
   if (Number(size) > maxMessageBytes) return createTooLargeReply(maxMessageBytes)
   if (!/^(?:7BIT|8BITMIME)$/i.test(String(parameters.get('BODY') ?? '7BIT'))) return REPLIES.badBody
   if ((parameters.get('SMTPUTF8') ?? true) !== true) return REPLIES.badSmtpUtf8
-  return { mailFrom, announcedBytes: Number(size), hasSmtpUtf8 }
+  return { mailFrom, hasSmtpUtf8 }
 }
 
 /** The address in RCPT, or why it is rejected. */

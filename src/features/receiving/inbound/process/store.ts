@@ -8,7 +8,7 @@ import type { App } from '#features/core/app/app.ts'
 import { dropContent } from '#features/core/content-gc/garbage.ts'
 import { record } from '#features/core/events/record.ts'
 import type { ReceivedMail, StoredMessage } from '#features/receiving/received/message.ts'
-import { toAttachmentJson, truncateOptionalHeader } from '#features/receiving/received/parts.ts'
+import { toAttachmentJson, truncateHeader, truncateOptionalHeader } from '#features/receiving/received/parts.ts'
 import type { Tx } from '#platform/db/commit.ts'
 import { insertSql, prepareStatements, setSql } from '#platform/db/open.ts'
 import { formatUuid, newUuid, type UuidBytes } from '#platform/ids.ts'
@@ -226,7 +226,7 @@ const toParsedColumns = ({ message, authentication, spam }: ReceivedMail) => ({
   fromHeader: truncateOptionalHeader(message.from),
   toHeader: truncateOptionalHeader(message.to),
   ccHeader: truncateOptionalHeader(message.cc),
-  subject: truncateOptionalHeader(message.subject) ?? '',
+  subject: truncateHeader(message.subject),
   messageId: message.messageId,
   headersRef: message.headersRef,
   textRef: message.textRef,
