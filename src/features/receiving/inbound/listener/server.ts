@@ -6,11 +6,9 @@
 
 import { type AddressInfo, createServer, type Server, type Socket } from 'node:net'
 import type { SecureContext } from 'node:tls'
-import type { CompleteMessage, Destination, Rejection } from '#features/receiving/received/message.ts'
 import { createNetworkLimiter, type NetworkLimiter, type Rate } from '#platform/http/rate-limit.ts'
 import { networksOf } from '#platform/net/network.ts'
 import { Counts } from '#platform/queue/counts.ts'
-import type { Clock } from '#platform/time/clock.ts'
 import { hours, minutes, seconds } from '#platform/units.ts'
 import { formatReply, REPLIES, type Reply } from './commands.ts'
 import type { Certificate, Endpoint, ListenerSettings, SubmissionHandlers } from './protocol.ts'
@@ -104,11 +102,7 @@ interface Rank {
 
 const isBefore = (a: Rank, b: Rank): boolean => (a.stage - b.stage || b.count - a.count || a.sinceMs - b.sinceMs) < 0
 
-export interface InboundServerOptions {
-  readonly settings: ListenerSettings
-  readonly clock: Clock
-  readonly decide: (address: string, sourceIp: string) => Promise<Destination | Rejection>
-  readonly receive: (message: CompleteMessage) => Promise<Rejection | null>
+export interface InboundServerOptions extends Pick<SessionHost, 'settings' | 'clock' | 'decide' | 'receive'> {
   readonly submission?: SubmissionHandlers | undefined
   readonly onWarning: (event: string, detail: string) => void
   readonly onDebug: (event: string, detail: string) => void
@@ -125,8 +119,6 @@ const MAX_NETWORKS = 50_000
 
 /** Allows a burst of `count`, and refills as many within `ms`. */
 const toRate = (ms: number, count: number): Rate => ({ burst: count, ratePerSecond: (count * 1000) / ms })
-
-type SharedSessionHost = Omit<SessionHost, 'isTlsImplicit' | 'submission' | 'network' | 'onOctets' | 'onClosed'>
 
 /** An address cannot be used; `code` is that of the system's error. */
 export class UnusableEndpointError extends Error {
@@ -147,7 +139,8 @@ export class InboundServer {
   readonly #sessions = new Set<InboundSession>()
   /** Sessions after login, by account. */
   readonly #perAccount = new Counts<number>()
-  readonly #shared: SharedSessionHost
+  /** What all sessions have in common. */
+  readonly #shared: Omit<SessionHost, 'isTlsImplicit' | 'submission' | 'network' | 'onOctets' | 'onClosed'>
   readonly #messageLimiter: NetworkLimiter
   readonly #octetLimiter: NetworkLimiter
   #secureContext: SecureContext
@@ -162,7 +155,15 @@ export class InboundServer {
     this.#messageLimiter = createNetworkLimiter(clock, toRate(minutes(1), settings.maxMessagesPerMinute), MAX_NETWORKS)
     this.#octetLimiter = createNetworkLimiter(clock, toRate(hours(1), settings.maxBytesPerHour), MAX_NETWORKS)
     this.#slots = new ConnectionSlots(settings, (session) => this.#evict(session))
-    this.#shared = this.#createSharedHost()
+    this.#shared = {
+      ...options,
+      spool: new Spool(settings),
+      secureContext: () => this.#secureContext,
+      isDraining: () => this.#isDraining,
+      checkRates: (address) => this.#checkRates(address),
+      onStoreFailed: (error) => options.onWarning('message not stored', String(error)),
+      onError: (error) => this.#onError(error),
+    }
     this.#servers = settings.endpoints.map((endpoint) => createServer((socket) => this.#onConnection(socket, endpoint)))
     for (const server of this.#servers) server.on('error', (error) => this.#onError(error))
   }
@@ -214,22 +215,6 @@ export class InboundServer {
     this.#isDraining = true
     for (const server of this.#servers) server.close()
     for (const session of this.#sessions) session.end(REPLIES.stopping)
-  }
-
-  #createSharedHost(): SharedSessionHost {
-    const { settings, clock, decide, receive, onWarning } = this.#options
-    return {
-      settings,
-      spool: new Spool(settings),
-      clock,
-      secureContext: () => this.#secureContext,
-      isDraining: () => this.#isDraining,
-      checkRates: (address) => this.#checkRates(address),
-      decide,
-      receive,
-      onStoreFailed: (error) => onWarning('message not stored', String(error)),
-      onError: (error) => this.#onError(error),
-    }
   }
 
   #onConnection(socket: Socket, { isTlsImplicit }: Endpoint): void {

@@ -210,8 +210,8 @@ export class InboundProcessor {
     if (dueIndex !== -1) return this.#due.splice(dueIndex, 1)[0]
     if (this.#waitingForStorage >= MAX_WAITING_FOR_STORAGE) return undefined
     return (
-      (this.#hasCapacity(false) ? this.#queue.shiftSmall(this.#canBegin) : undefined) ??
-      (this.#hasCapacity(true) ? this.#queue.shiftLarge(this.#canBegin) : undefined)
+      (this.#hasCapacity(false) ? this.#queue.shift('small', this.#canBegin) : undefined) ??
+      (this.#hasCapacity(true) ? this.#queue.shift('large', this.#canBegin) : undefined)
     )
   }
 

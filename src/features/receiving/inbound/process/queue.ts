@@ -155,12 +155,8 @@ export class ProcessingQueue {
   }
 
   /** @param mayBegin returns false for owners that cannot be served now */
-  shiftSmall(mayBegin: (owner: Owner) => boolean): QueuedMessage | undefined {
-    return this.#small.shift(mayBegin)?.item
-  }
-
-  shiftLarge(mayBegin: (owner: Owner) => boolean): QueuedMessage | undefined {
-    return this.#large.shift(mayBegin)?.item
+  shift(size: 'small' | 'large', mayBegin: (owner: Owner) => boolean): QueuedMessage | undefined {
+    return (size === 'large' ? this.#large : this.#small).shift(mayBegin)?.item
   }
 
   charge(message: QueuedMessage, parseMs: number): void {
