@@ -125,7 +125,7 @@ const FIELD_END = /(?:\r\n|\n|\r(?!\n))(?![ \t])/g
 const EMPTY_LINE = /\r?\n/y
 
 /**
- * Yields the message without forged fields.
+ * Yields the message without forged fields, and otherwise unchanged.
  * @param hostname our authserv-id
  * @param isJudged as in `isForgedResult`
  */

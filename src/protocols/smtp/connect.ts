@@ -78,7 +78,7 @@ export async function connectSmtp(options: SmtpConnectOptions): Promise<ConnectR
   if ('kind' in socket) return socket
   const ends = options.proxy ? { remoteAddress: options.address, localAddress: options.localAddress } : socket
   const { remoteAddress = options.address, localAddress = '' } = ends
-  const channel = new SmtpChannel(socket, options)
+  const channel = new SmtpChannel(socket, { clock: options.clock, transcript: options.transcript })
   const { abort } = options
   const onAbort = () => abort && channel.fail(abort.failure)
   if (abort?.signal.aborted) onAbort()
