@@ -1,17 +1,25 @@
-/** @module Stats of the account: sums, a time series, recipient domains. */
+/** @module Stats of the account: sums, a time series, recipient domains; and reports, with what to do about each finding. */
 import { Button, NativeSelect, Text, TextInput } from '@mantine/core'
 import { useQueryClient } from '@tanstack/react-query'
 import { getRouteApi } from '@tanstack/react-router'
 import { useState } from 'react'
-import type { AnalyticsDomain } from '#client/api.ts'
-import { read } from '../api/client.ts'
-import { readAgain, usePage } from '../api/data.ts'
+import type { AnalyticsDomain, Insight } from '#client/api.ts'
+import { api, read } from '../api/client.ts'
+import { readAgain, useChange, usePage } from '../api/data.ts'
 import { useLiveEvents, useRefreshSoon } from '../api/live.tsx'
-import { useSession } from '../api/session.tsx'
+import { useAllowed, useSession } from '../api/session.tsx'
+import { ActionButton, SmallAction } from '../parts/buttons.tsx'
+import { Findings, SEVERITIES } from '../parts/findings.tsx'
 import { bindText, Form } from '../parts/form.tsx'
+import { FormError } from '../parts/form-error.tsx'
+import { formatDay } from '../parts/format.ts'
 import { InlineLink, NameLink } from '../parts/links.tsx'
-import { Page, QueryView, Section } from '../parts/page.tsx'
+import { ListBody, useList } from '../parts/list.tsx'
+import { LongText } from '../parts/long-text.tsx'
+import { Notice } from '../parts/notice.tsx'
+import { AreaNavigation, EmptyState, Page, QueryView, Section } from '../parts/page.tsx'
 import { type Column, DataTable } from '../parts/table.tsx'
+import { Time } from '../parts/time.tsx'
 import {
   type AnalyticsFilters,
   PERIODS,
@@ -19,7 +27,6 @@ import {
   toPeriodQuery,
   toTimeseriesQuery,
 } from './analytics/filters.ts'
-import { AnalyticsNavigation } from './analytics/navigation.tsx'
 import { dropBefore } from './analytics/series.ts'
 import { Series } from './analytics/series-view.tsx'
 import { formatShare, StreamReputation, Totals } from './analytics/totals.tsx'
@@ -216,5 +223,100 @@ function CustomPeriod({ filters, onChange }: ChangingProps) {
         Show
       </Button>
     </Form>
+  )
+}
+
+const AnalyticsNavigation = () => (
+  <AreaNavigation
+    label="Analytics"
+    links={[
+      { to: '/analytics', label: 'Figures' },
+      { to: '/analytics/insights', label: 'Insights' },
+    ]}
+  />
+)
+
+export function InsightsScreen() {
+  const reason = useAllowed('admin')
+  const list = useList({ read: read.insights.list, enabled: reason === undefined })
+  const generate = useChange(() => api.insights.generate(), 'insights')
+  const run = (
+    <ActionButton reason={reason} loading={generate.isPending} onClick={() => generate.mutate()}>
+      Create a report
+    </ActionButton>
+  )
+  return (
+    <Page
+      title="Insights"
+      navigation={<AnalyticsNavigation />}
+      action={list.isEmpty || reason !== undefined ? undefined : run}
+    >
+      <div role="status" hidden={!generate.isPending && !generate.isSuccess}>
+        {generate.isPending && (
+          <Notice tone="active">Reading the figures of four weeks. This takes up to a minute.</Notice>
+        )}
+        {generate.isSuccess && <Notice tone="good">The report is ready.</Notice>}
+      </div>
+      <FormError error={generate.error} />
+      {reason !== undefined ? (
+        <Notice>{reason}</Notice>
+      ) : (
+        <ListBody
+          list={list}
+          noun="report"
+          empty={
+            <EmptyState
+              title="Reports on your mail appear here"
+              text="What the figures of the last four weeks show, what is wrong and what to do. A language model, chosen by the operator of this server, writes it from numbers only: no address, no content."
+            >
+              {run}
+            </EmptyState>
+          }
+        >
+          {(reports) => reports.map((report) => <Report key={report.id} report={report} />)}
+        </ListBody>
+      )}
+    </Page>
+  )
+}
+
+function Report({ report }: { readonly report: Insight }) {
+  const acknowledge = useChange(() => api.insights.acknowledge(report.id), 'insights')
+  const titleId = `report-${report.id}`
+  return (
+    <article className="card" aria-labelledby={titleId}>
+      <div className="section-head">
+        <h2 id={titleId} className="report-title">
+          {formatDay(new Date(report.period_start))} to {formatDay(new Date(report.period_end))}
+        </h2>
+        {report.acknowledged_at === null ? (
+          <SmallAction loading={acknowledge.isPending} onClick={() => acknowledge.mutate()}>
+            Mark as read
+          </SmallAction>
+        ) : (
+          <Text span c="dimmed">
+            Read: <Time iso={report.acknowledged_at} />
+          </Text>
+        )}
+      </div>
+      <Text maw="44rem">{report.summary}</Text>
+      <Findings
+        label="Findings"
+        findings={report.findings.map(({ severity, observation, recommendation }) => ({
+          key: `${severity} ${observation}`,
+          state: SEVERITIES[severity],
+          text: <b className="row-title">{observation}</b>,
+          advice: recommendation,
+        }))}
+      />
+      <details className="fold">
+        <summary>The whole report</summary>
+        <LongText label="The whole report" text={report.raw_markdown} />
+        <Text size="xs" c="dimmed">
+          Written <Time iso={report.generated_at} /> by <bdi>{report.model}</bdi>
+        </Text>
+      </details>
+      <FormError error={acknowledge.error} />
+    </article>
   )
 }

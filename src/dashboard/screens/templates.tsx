@@ -1,13 +1,21 @@
-/** @module The list of templates. */
+/** @module The list of templates; the editor of a saved one, and of a new one: empty, from the example, or as a copy. */
 import { Code, Group } from '@mantine/core'
-import type { TemplateSummary } from '#client/api.ts'
+import { useNavigate, useParams, useSearch } from '@tanstack/react-router'
+import { useState } from 'react'
+import type { Template, TemplateSummary } from '#client/api.ts'
 import { read } from '../api/client.ts'
+import { useData } from '../api/data.ts'
 import { NameLink } from '../parts/links.tsx'
 import { ActionLink, ListScreen, useList } from '../parts/list.tsx'
-import { EmptyState } from '../parts/page.tsx'
+import { EmptyState, Page, QueryView } from '../parts/page.tsx'
 import type { Column } from '../parts/table.tsx'
 import { Time } from '../parts/time.tsx'
 import { TEMPLATE_FILTERS } from './filters.ts'
+import { TemplateEditor } from './templates/editor.tsx'
+import { toData } from './templates/json-data.ts'
+import { STARTER, STARTER_DATA } from './templates/starter.ts'
+import { type EditorTab, EMPTY_FIELDS, type TemplateFields, toFields } from './templates/texts.ts'
+import { useTemplateDraft } from './templates/use-draft.ts'
 
 const COLUMNS: readonly Column<TemplateSummary>[] = [
   {
@@ -54,4 +62,75 @@ export default function TemplatesScreen() {
       }
     />
   )
+}
+
+export function TemplateScreen() {
+  const { id } = useParams({ from: '/templates/$id' })
+  const query = useData(read.templates.get(id))
+  if (query.data) return <SavedTemplate key={id} template={query.data} />
+  return (
+    <Page title="Template" back={{ label: 'All templates', target: { to: '/templates' } }}>
+      <QueryView query={query}>{() => null}</QueryView>
+    </Page>
+  )
+}
+
+function SavedTemplate({ template }: { readonly template: Template }) {
+  const { tab = 'html' } = useSearch({ from: '/templates/$id' })
+  const navigate = useNavigate()
+  const [initial] = useState(() => toFields(template))
+  const [initialData] = useState(() => toData(template))
+  const draft = useTemplateDraft({ template, initial, initialData, onCreated: () => undefined })
+  return (
+    <TemplateEditor
+      draft={draft}
+      tab={tab}
+      onTab={(next) =>
+        navigate({
+          to: '/templates/$id',
+          params: { id: template.id },
+          search: { tab: next },
+          replace: true,
+          resetScroll: false,
+        })
+      }
+    />
+  )
+}
+
+const EXAMPLE = 'example'
+
+export function TemplateNewScreen() {
+  const { from } = useSearch({ from: '/templates/new' })
+  const copied = useData(read.templates.get(from ?? ''), { enabled: from !== undefined && from !== EXAMPLE })
+  if (from === undefined) return <NewTemplate key="" initial={EMPTY_FIELDS} initialData={'{\n}\n'} />
+  if (from === EXAMPLE) return <NewTemplate key={from} initial={STARTER} initialData={STARTER_DATA} />
+  if (!copied.data)
+    return (
+      <Page title="Create a template">
+        <QueryView query={copied}>{() => null}</QueryView>
+      </Page>
+    )
+  const fields = toFields(copied.data)
+  return (
+    <NewTemplate
+      key={from}
+      initial={{ ...fields, alias: toCopyAlias(fields.alias), name: `${fields.name.slice(0, 190)} (copy)` }}
+      initialData={toData(copied.data)}
+    />
+  )
+}
+
+const toCopyAlias = (alias: string): string => `${alias.slice(0, 95)}-copy`
+
+function NewTemplate({ initial, initialData }: { readonly initial: TemplateFields; readonly initialData: string }) {
+  const navigate = useNavigate()
+  const [tab, setTab] = useState<EditorTab>('html')
+  const draft = useTemplateDraft({
+    template: undefined,
+    initial,
+    initialData,
+    onCreated: ({ id }) => void navigate({ to: '/templates/$id', params: { id }, replace: true }),
+  })
+  return <TemplateEditor draft={draft} tab={tab} onTab={setTab} />
 }
