@@ -4,9 +4,8 @@ import type { ReactNode } from 'react'
 import { type Role, useAllowed } from '../api/session.tsx'
 import { SubmitButton } from './buttons.tsx'
 import { LeaveGuard } from './dialog.tsx'
-import { Form, type FormProps } from './form.tsx'
-import { FormError } from './form-error.tsx'
-import { Notice } from './notice.tsx'
+import { Form, FormError, type FormProps } from './form.tsx'
+import { Notice } from './status.tsx'
 import { type FormHook, type FormState, useForm } from './use-form.tsx'
 
 interface FieldFormProps<Body, Result>

@@ -1,7 +1,7 @@
 /** @module The HTML of a message in a frame. The author of the message is not trusted. */
 import { Button, Stack, Text } from '@mantine/core'
 import { useState } from 'react'
-import { Notice } from './notice.tsx'
+import { Notice } from './status.tsx'
 
 /** Anything by which HTML can name a picture elsewhere. */
 const REMOTE_PICTURE = /<(?:img|image|picture|video)\b|\bbackground\s*=|url\(/i

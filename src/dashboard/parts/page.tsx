@@ -11,7 +11,7 @@ import { Copy } from './copy.tsx'
 import { formatRelative } from './format.ts'
 import { IconArrowLeft } from './icons.ts'
 import { AppLink } from './links.tsx'
-import { Notice } from './notice.tsx'
+import { Notice } from './status.tsx'
 import type { Target } from './target.ts'
 
 interface PageProps {

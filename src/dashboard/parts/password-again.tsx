@@ -9,7 +9,7 @@ import { api } from '../api/client.ts'
 import { useChange } from '../api/data.ts'
 import { useSession } from '../api/session.tsx'
 import { ConfirmDialog } from './dialog.tsx'
-import { FormError } from './form-error.tsx'
+import { FormError } from './form.tsx'
 import { signWithPasskey } from './passkey.ts'
 
 /** The codes of a 403 after which the user can prove more. */

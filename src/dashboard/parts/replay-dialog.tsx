@@ -7,7 +7,7 @@ import type { Read } from '../api/client.ts'
 import { type Stale, useData } from '../api/data.ts'
 import { ConfirmDialog } from './dialog.tsx'
 import type { Field } from './fields.ts'
-import { FormError } from './form-error.tsx'
+import { FormError } from './form.tsx'
 import { formatCount } from './format.ts'
 
 /** Counting reads many events. */

@@ -1,4 +1,7 @@
-/** @module States by word, shape and colour: readable without seeing colours. */
+/**
+ * @module States by word, shape and colour: readable without seeing colours; and notices: what is wrong or worth knowing
+ * here, and what to do about it.
+ */
 
 import type { ReactNode } from 'react'
 import { type State, type Tone, toStatusWord, toTone } from './tone.ts'
@@ -54,3 +57,28 @@ export const StatusBadge = ({ status }: { readonly status: string }) => (
 /** The badge of a type of event: `sent` comes with every `delivered`, while the status `sent` is shown as delivered. */
 export const EventBadge = ({ type }: { readonly type: string }) =>
   type === 'sent' ? <StatusLabel tone="good">Sent</StatusLabel> : <StatusBadge status={type} />
+
+interface NoticeProps {
+  readonly tone?: Tone
+  readonly title?: ReactNode
+  /** Whether it is read out when it appears. */
+  readonly isUrgent?: boolean
+  /** What can be done, at its end. */
+  readonly action?: ReactNode
+  readonly children?: ReactNode
+}
+
+export const Notice = ({ tone = 'neutral', title, isUrgent = false, action, children }: NoticeProps) => (
+  <div
+    className={`notice notice-${tone}`}
+    role={isUrgent ? 'alert' : 'group'}
+    {...(typeof title === 'string' && { 'aria-label': title })}
+  >
+    <ToneShape tone={tone} />
+    <div className="notice-text">
+      {title !== undefined && <strong>{title}</strong>}
+      {children !== undefined && <div>{children}</div>}
+    </div>
+    {action !== undefined && <div className="notice-action">{action}</div>}
+  </div>
+)

@@ -2,9 +2,9 @@
 import { useState } from 'react'
 import { useChange } from '../api/data.ts'
 import { ActionButton } from './buttons.tsx'
-import { FormError } from './form-error.tsx'
+import { FormError } from './form.tsx'
 import { TextLink } from './links.tsx'
-import { Notice } from './notice.tsx'
+import { Notice } from './status.tsx'
 
 export function useTestEmail(run: () => PromiseLike<{ readonly data: { readonly id: string } }>) {
   const send = useChange(run)

@@ -4,7 +4,7 @@ import { flushSync } from 'react-dom'
 import { type Stale, useChange } from '../api/data.ts'
 import { FieldInput } from './field-input.tsx'
 import { type Field, toBody, toField, toInput, type Values } from './fields.ts'
-import { findFieldError } from './form-error.tsx'
+import { findFieldError } from './form.tsx'
 
 export interface FormOptions<Body, Result> {
   /** By the names that they have in the body of the request. */

@@ -1,7 +1,7 @@
-/** @module What several screens read in the same way: domains, lists, routes, streams, names of users and keys. */
+/** @module What several screens read in the same way: domains, lists, routes, streams, names of users and keys, work that goes on. */
 import { useQueryClient } from '@tanstack/react-query'
 import { useMemo } from 'react'
-import type { Domain } from '#client/api.ts'
+import type { Domain, Operation } from '#client/api.ts'
 import { read } from '../api/client.ts'
 import { readAgain, useAll, useData, usePage } from '../api/data.ts'
 import { useLiveEvents } from '../api/live.tsx'
@@ -44,3 +44,14 @@ export function useKnownActors() {
     [members, keys],
   )
 }
+
+/** Of imports and erasures, which go on in the service after their request. */
+const POLL_MS = 1000
+
+export const hasEnded = ({ status }: Operation): boolean => status === 'completed' || status === 'failed'
+
+/** Read again every second until it has ended. */
+export const useOperation = (id: string) =>
+  useData(read.operations.get(id), {
+    refetchInterval: ({ state: { data } }) => (data && hasEnded(data.data) ? false : POLL_MS),
+  })

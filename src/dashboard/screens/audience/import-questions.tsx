@@ -2,7 +2,7 @@
 import { Group, NativeSelect, Stack, Text } from '@mantine/core'
 import type { PreviewContactImportResult } from '#client/api.ts'
 import { bindText } from '../../parts/form.tsx'
-import { Notice } from '../../parts/notice.tsx'
+import { Notice } from '../../parts/status.tsx'
 
 export type Question = PreviewContactImportResult['questions'][number]
 /** As the parameter `columns` has them: the meaning of a column, or of its values. */

@@ -7,8 +7,7 @@ import { useAllowed } from '../../api/session.tsx'
 import { ActionButton } from '../../parts/buttons.tsx'
 import { LeaveGuard } from '../../parts/dialog.tsx'
 import type { Field, Values } from '../../parts/fields.ts'
-import { Form } from '../../parts/form.tsx'
-import { FormError } from '../../parts/form-error.tsx'
+import { Form, FormError } from '../../parts/form.tsx'
 import { useForm } from '../../parts/use-form.tsx'
 
 interface ContentFormProps {

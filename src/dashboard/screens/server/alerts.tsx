@@ -4,7 +4,7 @@ import type { OperatorAlert } from '#client/operator-api.ts'
 import { read } from '../../api/client.ts'
 import { usePage } from '../../api/data.ts'
 import { formatCount } from '../../parts/format.ts'
-import { Notice } from '../../parts/notice.tsx'
+import { Notice } from '../../parts/status.tsx'
 import { Time } from '../../parts/time.tsx'
 import { REFRESHED } from './frame.tsx'
 

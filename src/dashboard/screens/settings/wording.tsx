@@ -8,11 +8,10 @@ import { useAllowed } from '../../api/session.tsx'
 import { ActionButton } from '../../parts/buttons.tsx'
 import { FieldForm } from '../../parts/field-form.tsx'
 import type { Field } from '../../parts/fields.ts'
-import { bindText } from '../../parts/form.tsx'
-import { FormError } from '../../parts/form-error.tsx'
+import { bindText, FormError } from '../../parts/form.tsx'
 import { toOptions } from '../../parts/format.ts'
-import { Notice } from '../../parts/notice.tsx'
 import { QueryView, Section } from '../../parts/page.tsx'
+import { Notice } from '../../parts/status.tsx'
 import { SettingsPage } from './frame.tsx'
 
 type Language = keyof AccountWordingTexts

@@ -3,8 +3,8 @@ import { List, Text } from '@mantine/core'
 import { api, read } from '../../api/client.ts'
 import { useData } from '../../api/data.ts'
 import { ConfirmDialog, DialogButton } from '../../parts/dialog.tsx'
-import { Notice } from '../../parts/notice.tsx'
 import { LoadingState } from '../../parts/page.tsx'
+import { Notice } from '../../parts/status.tsx'
 import { describeScope, findReason, isErased, listWarnings } from './reasons.ts'
 
 interface RemoveProps {

@@ -1,10 +1,10 @@
 /** @module What the template renders with the data, beside the editor. */
 import { Button, Group, Stack, Text } from '@mantine/core'
 import { useState } from 'react'
-import { FormError } from '../../parts/form-error.tsx'
+import { FormError } from '../../parts/form.tsx'
 import { LongText } from '../../parts/long-text.tsx'
 import { MailFrame } from '../../parts/mail-frame.tsx'
-import { Notice } from '../../parts/notice.tsx'
+import { Notice } from '../../parts/status.tsx'
 import { Tabs } from '../../parts/tabs.tsx'
 import type { Rendering } from './use-rendered.ts'
 

@@ -9,8 +9,7 @@ import { ConfirmDialog, DeleteButton, DialogButton } from '../../parts/dialog.ts
 import { Findings, SEVERITIES } from '../../parts/findings.tsx'
 import { ButtonLink, TextLink } from '../../parts/links.tsx'
 import { ActionLink } from '../../parts/list.tsx'
-import { Notice } from '../../parts/notice.tsx'
-import { StatusLabel } from '../../parts/status.tsx'
+import { Notice, StatusLabel } from '../../parts/status.tsx'
 import type { State } from '../../parts/tone.ts'
 import type { Rendering } from './use-rendered.ts'
 

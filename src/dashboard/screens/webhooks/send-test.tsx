@@ -4,10 +4,10 @@ import type { WebhookDelivery } from '#client/api.ts'
 import { api } from '../../api/client.ts'
 import { useChange } from '../../api/data.ts'
 import { ActionButton } from '../../parts/buttons.tsx'
-import { FormError } from '../../parts/form-error.tsx'
+import { FormError } from '../../parts/form.tsx'
 import { formatDuration } from '../../parts/format.ts'
 import { TextLink } from '../../parts/links.tsx'
-import { Notice } from '../../parts/notice.tsx'
+import { Notice } from '../../parts/status.tsx'
 import { useDelivery } from './queries.ts'
 
 /** The button, and what is shown of the outcome. */
