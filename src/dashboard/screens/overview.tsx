@@ -1,24 +1,32 @@
-/** @module The first screen: the figures of today, what needs attention, the newest emails, what is left to set up. */
+/**
+ * @module The first screen: the figures of today, what needs attention, the newest emails; and the steps from a new account
+ * to delivered mail, until all are done or the user hides them.
+ */
+
+import { Button } from '@mantine/core'
+import { useLocalStorage } from '@mantine/hooks'
 import { type UseQueryResult, useQuery, useQueryClient } from '@tanstack/react-query'
+import type { ReactNode } from 'react'
 import type { EmailSummary } from '#client/api.ts'
 import { TassisError } from '#client/client.ts'
 import { read } from '../api/client.ts'
 import { readAgain } from '../api/data.ts'
 import { useLiveEvents, useRefreshSoon } from '../api/live.tsx'
 import { useAllowed, useSession } from '../api/session.tsx'
+import { Authenticator } from '../parts/authenticator.tsx'
+import { API_KEY_HINT, toSendCommand } from '../parts/commands.ts'
 import { toShownState } from '../parts/format.ts'
 import { NameLink, TextLink } from '../parts/links.tsx'
 import { NewRows } from '../parts/list.tsx'
-import { EmptyState, ErrorState, Page, QueryView, Section } from '../parts/page.tsx'
+import { CommandBlock, EmptyState, ErrorState, Page, QueryView, Section } from '../parts/page.tsx'
 import { useSteadyRows } from '../parts/rows.ts'
 import { StatusBadge, StatusLabel } from '../parts/status.tsx'
 import { type Column, DataTable, toId } from '../parts/table.tsx'
 import { Time } from '../parts/time.tsx'
-import { Checklist } from './overview/checklist.tsx'
 import { LastDay, Month } from './overview/figures.tsx'
-import type { Notice } from './overview/notices.ts'
-import { listNotices } from './overview/notices.ts'
-import { hasDelivered, isMostlyDone, listSteps } from './overview/steps.ts'
+import { listNotices, type Notice } from './overview/notices.ts'
+import { hasDelivered, isMostlyDone, listSteps, type Step, type StepName } from './overview/steps.ts'
+import { useExampleDomain } from './queries.ts'
 
 export default function OverviewScreen() {
   useRefreshByEvents()
@@ -168,3 +176,100 @@ const COLUMNS: readonly Column<EmailSummary>[] = [
   },
   { header: 'Time', width: '9rem', phone: 'aside', cell: ({ created_at: at }) => <Time iso={at} /> },
 ]
+
+interface StepText {
+  readonly title: string
+  readonly text: string
+  readonly Action: () => ReactNode
+}
+
+function SendCommand() {
+  const domain = useExampleDomain()
+  return <CommandBlock command={toSendCommand(domain?.domain)} />
+}
+
+const STEPS: Readonly<Record<StepName, StepText>> = {
+  domain: {
+    title: 'Verify a domain',
+    text: 'Until then mail is only captured.',
+    Action: () => <TextLink to="/domains">Add a domain</TextLink>,
+  },
+  key: {
+    title: 'Create an API key',
+    text: 'Your application signs in with it.',
+    Action: () => <TextLink to="/keys">Create an API key</TextLink>,
+  },
+  email: {
+    title: 'Send your first email',
+    text: `To an address of yours, with your key in the place of ${API_KEY_HINT}. Done when an email is delivered; captured mail does not count.`,
+    Action: SendCommand,
+  },
+  webhook: {
+    title: 'Receive events',
+    text: 'By a webhook, or from the feed (GET /v1/events). Done when your URL accepts an event, or a key reads the feed.',
+    Action: () => <TextLink to="/webhooks">Add a webhook</TextLink>,
+  },
+  authenticator: {
+    title: 'Protect your sign-in',
+    text: 'With an authenticator app, a stolen password is not enough.',
+    Action: Authenticator,
+  },
+}
+
+function Checklist({ steps }: { readonly steps: readonly Step[] }) {
+  const { account } = useSession()
+  const [isHidden, setIsHidden] = useLocalStorage({
+    key: `tassis-checklist-hidden-${account.id}`,
+    defaultValue: false,
+    getInitialValueInEffect: false,
+  })
+  const done = steps.filter(({ isDone }) => isDone).length
+  const first = steps.find(({ isDone }) => !isDone)
+  if (isHidden || !first) return null
+  return (
+    <details className="checklist card" open={!isMostlyDone(steps)}>
+      <summary>
+        <h2>Get started</h2>
+        <progress value={done} max={steps.length} aria-label="Steps done" />
+        <span className="share-rate">
+          {done} of {steps.length} done. Next: {STEPS[first.name].title}
+        </span>
+      </summary>
+      <ol>
+        {steps.map(({ name, isDone }) => (
+          <StepItem key={name} name={name} isDone={isDone} isNext={name === first.name} />
+        ))}
+      </ol>
+      <Button variant="subtle" color="gray" size="xs" ml="-0.625rem" onClick={() => setIsHidden(true)}>
+        Hide this list
+      </Button>
+    </details>
+  )
+}
+
+function StepItem({ name, isDone, isNext }: Step & { readonly isNext: boolean }) {
+  const { title, text, Action } = STEPS[name]
+  if (isDone)
+    return (
+      <li>
+        <StatusLabel tone="good">
+          {title}
+          <span className="visually-hidden">: done</span>
+        </StatusLabel>
+      </li>
+    )
+  return (
+    <li>
+      {/* One of them is open. */}
+      <details name="step" open={isNext}>
+        <summary>
+          <b className="row-title">{title}</b>
+        </summary>
+        <div className="checklist-step">
+          <p>{text}</p>
+          <Action />
+        </div>
+      </details>
+    </li>
+  )
+}

@@ -1,21 +1,35 @@
-/** @module One thread of an agent mailbox as a conversation: oldest message first, with a reply at its end. */
-import { Group, Stack, Textarea } from '@mantine/core'
+/**
+ * @module One thread of an agent mailbox as a conversation: oldest message first, with a reply at its end. A closed
+ * message shows one line, an open one its text, checks, labels and attachments.
+ */
+import { Anchor, Badge, Button, Collapse, Group, Paper, Stack, Text, Textarea } from '@mantine/core'
 import { keepPreviousData, useMutation, useQuery, useQueryClient } from '@tanstack/react-query'
 import { getRouteApi, linkOptions } from '@tanstack/react-router'
-import { useState } from 'react'
-import type { MailboxMessageSummary, ReplyToMailboxMessageResult } from '#client/api.ts'
+import { type ReactNode, useId, useState } from 'react'
+import type {
+  MailboxMessage,
+  MailboxMessageSummary,
+  ReplyToMailboxMessageResult,
+  SetMailboxMessageLabelsRequest,
+} from '#client/api.ts'
 import { newIdempotencyKey } from '#client/client.ts'
 import { api, read } from '../api/client.ts'
-import { readAgain } from '../api/data.ts'
+import { readAgain, useData } from '../api/data.ts'
 import { useReadAgainAfter } from '../api/live.tsx'
 import { useAllowed } from '../api/session.tsx'
 import { ActionButton } from '../parts/buttons.tsx'
+import { CopyText } from '../parts/copy.tsx'
+import { ConfirmButton, DeleteButton } from '../parts/dialog.tsx'
 import { bindText, Form, FormError } from '../parts/form.tsx'
-import { toTitle } from '../parts/format.ts'
+import { formatBytes, toTitle } from '../parts/format.ts'
 import { InlineLink, TextLink } from '../parts/links.tsx'
-import { RecordPage, Section } from '../parts/page.tsx'
-import { Notice } from '../parts/status.tsx'
-import { ThreadMessage } from './inbound/thread-message.tsx'
+import { LongText } from '../parts/long-text.tsx'
+import { MailFrame } from '../parts/mail-frame.tsx'
+import { Facts, QueryView, RecordPage, Section } from '../parts/page.tsx'
+import { Notice, StatusLabel } from '../parts/status.tsx'
+import { Time } from '../parts/time.tsx'
+import { Attachments, Checks } from './inbound/marks.tsx'
+import { toProof } from './inbound/proof.ts'
 import { toVisible } from './inbound/visible.ts'
 
 const route = getRouteApi('/inbound/mailboxes/$id/threads/$thread')
@@ -154,3 +168,227 @@ const Outcome = ({ sent }: { readonly sent: ReplyToMailboxMessageResult }) => (
     </InlineLink>
   </Notice>
 )
+
+interface ThreadMessageProps {
+  readonly message: MailboxMessageSummary
+  readonly isOpenFirst: boolean
+}
+
+const MAX_SNIPPET_LENGTH = 160
+
+function ThreadMessage({ message, isOpenFirst }: ThreadMessageProps) {
+  const [isOpen, setIsOpen] = useState(isOpenFirst)
+  const bodyId = useId()
+  const isSent = message.direction === 'sent'
+  const snippet = (message.text_body_stripped ?? message.text_body ?? '').trim().slice(0, MAX_SNIPPET_LENGTH)
+  return (
+    <Paper component="li" withBorder p="sm" ml={isSent ? { base: 0, sm: 'xl' } : 0}>
+      <Stack gap="xs">
+        <Group justify="space-between" gap="xs" align="flex-start">
+          <Anchor
+            component="button"
+            type="button"
+            size="sm"
+            ta="start"
+            aria-expanded={isOpen}
+            aria-controls={bodyId}
+            onClick={() => setIsOpen(!isOpen)}
+            style={{ minWidth: 0, flex: '1 1 12rem' }}
+          >
+            <bdi>{toVisible(message.from_header)}</bdi>
+          </Anchor>
+          <Group gap="sm">
+            <MessageState message={message} />
+            <Text size="sm">
+              <Time iso={message.created_at} />
+            </Text>
+          </Group>
+        </Group>
+        {message.labels.length > 0 && (
+          <Group gap={4}>
+            {message.labels.map((label) => (
+              <Badge key={label} variant="default" size="sm" tt="none" fw={500} maw="100%">
+                {label}
+              </Badge>
+            ))}
+          </Group>
+        )}
+        {!isOpen && (
+          <Text size="sm" c="dimmed" lineClamp={1}>
+            <bdi>{snippet || '(no text)'}</bdi>
+          </Text>
+        )}
+        <Collapse expanded={isOpen} id={bodyId}>
+          {isOpen && <OpenMessage message={message} />}
+        </Collapse>
+      </Stack>
+    </Paper>
+  )
+}
+
+function MessageState({
+  message: { direction, read_at: readAt, email_id: email, parse_error: error },
+}: {
+  readonly message: MailboxMessageSummary
+}) {
+  if (direction === 'sent')
+    return email === null ? (
+      <StatusLabel tone="active">Sent from here</StatusLabel>
+    ) : (
+      <TextLink to="/emails/$id" params={{ id: email }}>
+        Sent from here
+      </TextLink>
+    )
+  if (error !== undefined) return <StatusLabel tone="bad">Unreadable</StatusLabel>
+  return readAt === null ? (
+    <StatusLabel tone="waiting" title="No program has acknowledged it.">
+      Unread
+    </StatusLabel>
+  ) : (
+    <StatusLabel tone="good" title={`A program acknowledged it: ${readAt.slice(0, 19)} UTC`}>
+      Read
+    </StatusLabel>
+  )
+}
+
+/** Reads the whole message: threads have the beginning of its bodies, and no checks. */
+function OpenMessage({ message }: { readonly message: MailboxMessageSummary }) {
+  const query = useData(read.mailboxes.getMessage(message.mailbox_id, message.id))
+  return (
+    <QueryView query={query}>
+      {(whole) => (
+        <Stack gap="sm">
+          {whole.direction === 'received' && <Sender message={whole} />}
+          <Body message={whole} actions={<Actions message={message} />} />
+          {whole.attachments.length > 0 && (
+            <Attachments
+              attachments={whole.attachments}
+              toUrl={(index) => read.mailboxes.getMessageAttachment(message.mailbox_id, message.id, String(index)).url}
+            />
+          )}
+          <Details message={whole} rawUrl={read.mailboxes.getRawMessage(message.mailbox_id, message.id).url} />
+        </Stack>
+      )}
+    </QueryView>
+  )
+}
+
+interface WholeProps {
+  readonly message: MailboxMessage
+}
+
+const findAddress = (header: string): string | null =>
+  /<([^<>]*)>[^<>]*$/.exec(header)?.[1]?.trim() || (header.includes('@') ? header.trim() : null)
+
+const toChecked = ({ authentication, from_header: from }: MailboxMessage) => ({
+  authentication,
+  from: findAddress(from),
+})
+
+function Sender({ message }: WholeProps) {
+  const { tone, sentence } = toProof(toChecked(message))
+  return (
+    <Text size="sm" data-sentence="">
+      <StatusLabel tone={tone}>{sentence}</StatusLabel>
+    </Text>
+  )
+}
+
+function Body({ message, actions }: WholeProps & { readonly actions: ReactNode }) {
+  const { text_body: text, text_body_stripped: stripped, html_body: html } = message
+  const [isHtml, setIsHtml] = useState(!text && Boolean(html))
+  const [hasQuotes, setHasQuotes] = useState(false)
+  const shown = hasQuotes ? text : (stripped ?? text)
+  const problem =
+    message.content === 'missing'
+      ? 'The content is missing from the storage of Tassis; ask its operator to restore it.'
+      : message.parse_error !== undefined
+        ? `It could not be parsed: ${message.parse_error}`
+        : !text && !html && 'This message has no text.'
+  return (
+    <Stack gap="xs">
+      {problem ? (
+        <bdi>{problem}</bdi>
+      ) : isHtml && html ? (
+        <MailFrame html={html} src={`/app/inbound/mailboxes/${message.mailbox_id}/messages/${message.id}/html`} />
+      ) : (
+        <LongText key={String(hasQuotes)} label="Text of the message" text={shown ?? ''} />
+      )}
+      <Group gap="xs">
+        {!problem && !isHtml && stripped !== undefined && (
+          <Button size="xs" variant="default" onClick={() => setHasQuotes(!hasQuotes)}>
+            {hasQuotes ? 'Hide quoted text' : 'Show quoted text'}
+          </Button>
+        )}
+        {!problem && text && html && (
+          <Button size="xs" variant="default" onClick={() => setIsHtml(!isHtml)}>
+            {isHtml ? 'Show the text' : 'Show the HTML'}
+          </Button>
+        )}
+        {actions}
+      </Group>
+    </Stack>
+  )
+}
+
+function Details({ message, rawUrl }: WholeProps & { readonly rawUrl: string }) {
+  const isReceived = message.direction === 'received'
+  return (
+    <details>
+      <summary>Details</summary>
+      <Facts
+        facts={[
+          ['Subject', message.subject],
+          ['To', message.to_header && toVisible(message.to_header)],
+          ['Cc', message.cc_header && toVisible(message.cc_header)],
+          ['Reply-To', message.reply_to && toVisible(message.reply_to)],
+          ['Envelope sender', toVisible(message.mail_from)],
+          ['Sent by server', message.source_ip],
+          ['Classified as', message.classification && toVisible(message.classification.label)],
+          ['Size', formatBytes(message.size_bytes)],
+          ['Message-ID', message.message_id && toVisible(message.message_id)],
+          ['Id', <CopyText key="id" value={message.id} what="id" />],
+        ]}
+      />
+      {isReceived && <Checks message={toChecked(message)} />}
+      {isReceived && (
+        <Anchor href={rawUrl} download size="sm">
+          Download the message as it came in
+        </Anchor>
+      )}
+    </details>
+  )
+}
+
+function Actions({ message }: { readonly message: MailboxMessageSummary }) {
+  return (
+    <>
+      <ConfirmButton
+        label="Labels"
+        size="xs"
+        needs="developer"
+        title="Labels of this message"
+        confirm="Save"
+        isDangerous={false}
+        fields={[
+          { name: 'labels', label: 'Labels', kind: 'words', hint: 'Separated by spaces; letters, digits, _ and -.' },
+        ]}
+        initial={message}
+        refreshes={['mailboxes']}
+        run={({ labels = [] }: Partial<SetMailboxMessageLabelsRequest>) =>
+          api.mailboxes.setMessageLabels(message.mailbox_id, message.id, { labels })
+        }
+      />
+      <DeleteButton
+        size="xs"
+        noun="message"
+        remove={() => api.mailboxes.deleteMessage(message.mailbox_id, message.id)}
+        refreshes={['mailboxes']}
+      >
+        {message.direction === 'sent'
+          ? 'It disappears from the thread; the email that was sent stays.'
+          : 'It is deleted with its attachments. A program that has not taken it yet never gets it.'}
+      </DeleteButton>
+    </>
+  )
+}

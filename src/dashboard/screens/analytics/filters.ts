@@ -1,5 +1,6 @@
 /** @module Period, interval, stream and metrics of the stats: in the URL, and as `/v1` takes them. */
 import type { AnalyticsTimeseries } from '#client/api.ts'
+import { keep, readKnown, readText, type Search } from '../../parts/search.ts'
 
 export type Metric = Exclude<keyof AnalyticsTimeseries, 'date' | 'time'>
 
@@ -40,16 +41,13 @@ export interface AnalyticsFilters {
 const DAY = /^\d{4}-\d{2}-\d{2}$/
 const MAX_STREAM_LENGTH = 63
 
-export function parseAnalyticsFilters(search: Readonly<Record<string, unknown>>): AnalyticsFilters {
+export function parseAnalyticsFilters(search: Search): AnalyticsFilters {
   const { from, to, stream } = search
-  const period = PERIODS.find((name) => name === search['period'])
   const isRange = typeof from === 'string' && typeof to === 'string' && DAY.test(from) && DAY.test(to)
-  const slug =
-    typeof stream === 'string' || typeof stream === 'number' ? String(stream).slice(0, MAX_STREAM_LENGTH) : ''
   return {
-    ...(isRange ? { from, to } : period && { period }),
-    ...(search['interval'] === 'hour' && { interval: 'hour' as const }),
-    ...(slug && { stream: slug }),
+    ...(isRange ? { from, to } : keep('period', readKnown(PERIODS, search['period']))),
+    ...keep('interval', readKnown(['hour'] as const, search['interval'])),
+    ...keep('stream', readText(stream, MAX_STREAM_LENGTH)),
   }
 }
 

@@ -119,7 +119,9 @@ export interface EventGroup {
   readonly last: EmailEvent
 }
 
-const toText = (value: unknown): string | undefined => (typeof value === 'string' && value !== '' ? value : undefined)
+/** Of an event, whoever wrote it. */
+export const toText = (value: unknown): string | undefined =>
+  typeof value === 'string' && value !== '' ? value : undefined
 
 /** What an event says in one line: reply, cause or link; whoever wrote it. */
 export function toEventText(event: EmailEvent): string | undefined {

@@ -9,7 +9,7 @@ import { formatCount, toEventData } from '../../parts/format.ts'
 import { Facts, QueryView } from '../../parts/page.tsx'
 import { EventBadge } from '../../parts/status.tsx'
 import { Time } from '../../parts/time.tsx'
-import { type EventGroup, formatDialogue, formatTimings, groupEvents, toEventText } from './format.ts'
+import { type EventGroup, formatDialogue, formatTimings, groupEvents, toEventText, toText } from './format.ts'
 
 interface TimelineProps {
   readonly email: Email
@@ -108,10 +108,7 @@ function Details({ label, children }: { readonly label: string; children(): Reac
 
 /** What the event has besides its line; only texts, whoever wrote them. */
 function toFacts(event: EmailEvent): [string, string | null | undefined][] {
-  const text = (name: string): string | undefined => {
-    const value = toEventData(event)[name]
-    return typeof value === 'string' && value !== '' ? value : undefined
-  }
+  const text = (name: string): string | undefined => toText(toEventData(event)[name])
   const isReaction = ['opened', 'clicked', 'complained', 'unsubscribed'].includes(event.event_type)
   const reason = text('reason')
   return [

@@ -4,11 +4,6 @@ import { UNLIMITED } from '../../parts/format.ts'
 import type { Target } from '../../parts/target.ts'
 import { toWebhookName } from '../webhooks/state.ts'
 
-export interface NoticeAction {
-  readonly label: string
-  readonly target: Target
-}
-
 export interface Notice {
   readonly key: string
   readonly level: 'problem' | 'warning'
@@ -16,7 +11,7 @@ export interface Notice {
   readonly text: string
   /** RFC 3339 time that belongs to the text: until when, since when. */
   readonly at?: { readonly label: string; readonly iso: string }
-  readonly action: NoticeAction
+  readonly action: { readonly label: string; readonly target: Target }
 }
 
 interface NoticeFacts {

@@ -173,14 +173,16 @@ function Sessions() {
       phone: 'bare',
       cell: ({ id, user_agent: userAgent, is_current: isCurrent }) =>
         !isCurrent && (
-          <EndButton
+          <ConfirmButton
+            {...SIGN_OUT}
             label="Sign out"
             aria-label={`Sign out ${toBrowserWords(userAgent)}`}
             size="compact-sm"
             title="Sign out this browser?"
-            text="There you must sign in again before the next click. What was typed and not saved stays on the page."
             run={() => api.auth.deleteSession(id)}
-          />
+          >
+            There you must sign in again before the next click. What was typed and not saved stays on the page.
+          </ConfirmButton>
         ),
     },
   ]
@@ -191,13 +193,16 @@ function Sessions() {
           <DataTable label="Browsers" columns={columns} rows={data} />
           {data.length > 1 && (
             <Group>
-              <EndButton
+              <ConfirmButton
+                {...SIGN_OUT}
                 label="Sign out all other browsers"
                 size="xs"
                 title="Sign out all other browsers?"
-                text="You stay signed in here. Everywhere else you must sign in again before the next click. What was typed and not saved there stays on the page."
                 run={() => api.auth.deleteSessions()}
-              />
+              >
+                You stay signed in here. Everywhere else you must sign in again before the next click. What was typed
+                and not saved there stays on the page.
+              </ConfirmButton>
             </Group>
           )}
         </Stack>
@@ -206,20 +211,7 @@ function Sessions() {
   )
 }
 
-interface EndButtonProps {
-  readonly label: string
-  readonly 'aria-label'?: string
-  readonly size: 'compact-sm' | 'xs'
-  readonly title: string
-  readonly text: string
-  run(): PromiseLike<unknown>
-}
-
-const EndButton = ({ text, ...button }: EndButtonProps) => (
-  <ConfirmButton confirm="Sign out" refreshes={[['auth', 'listSessions']]} {...button}>
-    {text}
-  </ConfirmButton>
-)
+const SIGN_OUT = { confirm: 'Sign out', refreshes: [['auth', 'listSessions']] } as const
 
 /** What passkeys change. */
 const PASSKEYS = [SESSION, ['auth', 'listPasskeys']] as const
