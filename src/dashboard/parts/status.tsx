@@ -29,7 +29,7 @@ interface StatusLabelProps {
 }
 
 /** The shape alone, where words beside it say the same. */
-export const ToneShape = ({ tone }: { readonly tone: Tone }) => (
+const ToneShape = ({ tone }: { readonly tone: Tone }) => (
   <svg className={`tone-shape tone-${tone}`} viewBox="0 0 16 16" aria-hidden="true" focusable="false">
     {SHAPES[tone]}
   </svg>

@@ -16,9 +16,8 @@ import { MailFrame } from '../parts/mail-frame.tsx'
 import { EmptyState, Facts, LoadingState, Page, QueryView, RecordPage, Section } from '../parts/page.tsx'
 import { Tabs } from '../parts/tabs.tsx'
 import { useTestEmail } from '../parts/test-email.tsx'
-import { ContentForm } from './broadcasts/content-form.tsx'
-import { SendStep } from './broadcasts/send-step.tsx'
 import { STEP_NAMES, STEPS, type Step } from './broadcasts/states.ts'
+import { ContentForm, SendStep } from './broadcasts/steps.tsx'
 import { useAllLists } from './queries.ts'
 
 const route = getRouteApi('/broadcasts/drafts/$id')

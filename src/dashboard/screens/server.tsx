@@ -1,17 +1,21 @@
-/** @module The state of the whole service, for operators. */
+/**
+ * @module The state of the whole service, for operators; and the cluster: which node leads, what the others do, the log; has
+ * the leader give way. Nothing of that without one.
+ */
 import { Code, List, Text } from '@mantine/core'
-import type { OperatorHealth } from '#client/operator-api.ts'
-import { read } from '../api/client.ts'
+import type { OperatorCluster, OperatorHealth } from '#client/operator-api.ts'
+import { api, read } from '../api/client.ts'
+import { ConfirmButton } from '../parts/dialog.tsx'
 import { type Figure, Figures } from '../parts/figures.tsx'
-import { formatBytes, formatCount } from '../parts/format.ts'
+import { formatBytes, formatCount, formatDuration, toOptions } from '../parts/format.ts'
 import { Facts, Section } from '../parts/page.tsx'
-import { Notice, StatusLabel } from '../parts/status.tsx'
+import { Notice, StateLabel, StatusLabel } from '../parts/status.tsx'
+import { type Column, DataTable } from '../parts/table.tsx'
 import { Time } from '../parts/time.tsx'
-import type { Tone } from '../parts/tone.ts'
-import { DeliveryAlerts } from './server/alerts.tsx'
-import { Cluster } from './server/cluster.tsx'
+import type { State, Tone } from '../parts/tone.ts'
 import { type DoctorFinding, describeOther, listBad, listOther, toWords } from './server/format.ts'
 import { ServerPage, useOne } from './server/frame.tsx'
+import { DeliveryAlerts } from './server/providers.tsx'
 
 export default function ServerScreen() {
   const query = useOne(read.operator.getHealth())
@@ -20,7 +24,7 @@ export default function ServerScreen() {
     <ServerPage title="Server" query={query}>
       {(health) => (
         <>
-          <State health={health} />
+          <HealthNotice health={health} />
           <DeliveryAlerts />
           <Figures figures={toFigures(health)} />
           <Checks />
@@ -53,7 +57,7 @@ export default function ServerScreen() {
   )
 }
 
-function State({ health: { problems, is_delivering: isDelivering } }: { readonly health: OperatorHealth }) {
+function HealthNotice({ health: { problems, is_delivering: isDelivering } }: { readonly health: OperatorHealth }) {
   if (problems.length === 0 && isDelivering) return <Notice tone="good" title="The service takes and delivers mail" />
   return (
     <Notice
@@ -180,3 +184,99 @@ const Fix = ({ text }: { readonly text: string }) =>
     // biome-ignore lint/suspicious/noArrayIndexKey: the parts of a text have no other name
     index % 2 === 1 ? <Code key={index}>{part}</Code> : part,
   )
+
+type Node = OperatorCluster['nodes'][number]
+
+const NODE_STATES: Readonly<Record<Node['state'], State>> = {
+  leading: { tone: 'good', word: 'Leads' },
+  following: { tone: 'good', word: 'Follows' },
+  copying: { tone: 'active', word: 'Takes a snapshot' },
+  lost: { tone: 'bad', word: 'Lost' },
+}
+
+const NODE_COLUMNS: readonly Column<Node>[] = [
+  { header: 'Node', cell: ({ name }) => <bdi>{name}</bdi> },
+  { header: 'Status', width: '10rem', cell: ({ state }) => <StateLabel state={NODE_STATES[state]} /> },
+  {
+    header: 'Behind',
+    width: '11rem',
+    isNumeric: true,
+    cell: ({ role, behind, lag_ms: ms }) =>
+      role === 'leader' ? '–' : behind === 0 ? 'Nothing' : `${formatCount(behind, 'row')}, ${formatDuration(ms)}`,
+  },
+  { header: 'Seen', width: '9rem', isNumeric: true, cell: ({ seen_at: at }) => <Time iso={at} hasSeconds /> },
+  { header: 'Version', width: '7rem', cell: ({ version }) => <bdi>{version}</bdi> },
+  { header: 'Host name', phone: 'none', cell: ({ hostname }) => <bdi>{hostname}</bdi> },
+]
+
+function Cluster({ cluster }: { readonly cluster: OperatorCluster }) {
+  const { leader, leader_since: since, last_failover: failover, log, postgres, nodes } = cluster
+  const following = nodes.filter(({ state }) => state === 'following').map(({ name }) => name)
+  const standbys = postgres.synchronous_standbys
+  return (
+    <Section title="Cluster" action={<StepDown leader={leader} following={following} />}>
+      {following.length === 0 && (
+        <Notice tone="warning" title="No standby follows">
+          If this node fails, mail stops until it is back.
+        </Notice>
+      )}
+      {postgres.problem !== null && (
+        <Notice tone="bad" title="PostgreSQL can lose commits">
+          {postgres.problem}
+        </Notice>
+      )}
+      <DataTable label="Nodes" columns={NODE_COLUMNS} rows={nodes} isWide toKey={({ name }) => name} />
+      <Facts
+        facts={[
+          ['Leads since', since !== null && <Time key="since" iso={since} isRelative />],
+          [
+            'Last failover',
+            failover ? (
+              <>
+                <Time iso={failover.at} />, from <bdi>{failover.from}</bdi> to <bdi>{failover.to}</bdi>:{' '}
+                {REASONS[failover.reason]}
+              </>
+            ) : (
+              'None'
+            ),
+          ],
+          ['Log', `${formatCount(log.rows, 'row')}, ${formatBytes(log.bytes)} in PostgreSQL`],
+          [
+            'PostgreSQL',
+            `${postgres.version}, ${standbys ?? 'unknown'} synchronous ${standbys === 1 ? 'standby' : 'standbys'}`,
+          ],
+        ]}
+      />
+    </Section>
+  )
+}
+
+const REASONS = { silence: 'it was silent', stop: 'it was stopped', step_down: 'it was asked to' } as const
+
+interface StepDownProps {
+  readonly leader: string | null
+  readonly following: readonly string[]
+}
+
+const StepDown = ({ leader, following }: StepDownProps) => (
+  <ConfirmButton
+    label="Step down"
+    title="Have another node lead?"
+    isDangerous={false}
+    reason={following.length === 0 ? 'No standby follows.' : undefined}
+    done="The node steps down; another one leads in a moment."
+    fields={
+      following.length > 1
+        ? [{ name: 'to', label: 'New leader', kind: 'choice', options: toOptions(following, String, 'The closest') }]
+        : []
+    }
+    refreshes={[['operator', 'getCluster']]}
+    run={(body: { to?: string }) => api.operator.stepDownCluster(body)}
+  >
+    <Text>
+      <bdi>{leader}</bdi> stops, {following.length === 1 ? <bdi>{following[0]}</bdi> : 'a standby'} takes over, and{' '}
+      <bdi>{leader}</bdi> then follows it. Requests and mail get an answer to try again for about two seconds; nothing
+      is lost or sent twice.
+    </Text>
+  </ConfirmButton>
+)

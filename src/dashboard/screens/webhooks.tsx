@@ -19,10 +19,9 @@ import { Tabs } from '../parts/tabs.tsx'
 import { Deliveries } from './webhooks/deliveries.tsx'
 import { EVENT_EXPLANATIONS, EVENT_GROUPS, EVENT_NAMES, USUAL_EVENTS } from './webhooks/events.ts'
 import { LastAttempt, WebhookStatus } from './webhooks/marks.tsx'
-import { WebhookNotice } from './webhooks/notice.tsx'
+import { useTestEvent, WebhookNotice } from './webhooks/notice.tsx'
 import { REFRESH_MS, useWebhook } from './webhooks/queries.ts'
 import { SecretText, VerifyHint, WebhookSecret } from './webhooks/secret.tsx'
-import { useTestEvent } from './webhooks/send-test.tsx'
 import { toMissedStart, toWebhookName, toWebhookState } from './webhooks/state.ts'
 
 const COLUMNS: readonly Column<Webhook>[] = [

@@ -1,11 +1,13 @@
 /**
  * @module The receiving providers: limits, rates, suspensions with reason and end, and how they treat mail from our
- * addresses in 30 days; resumes them, and acts on their mail.
+ * addresses in 30 days; resumes them, and acts on their mail. And replies that blame our addresses or set-up, with what to
+ * do; nothing while there are none.
  */
 import { Group, Stack, Text } from '@mantine/core'
 import { getRouteApi } from '@tanstack/react-router'
-import type { OperatorProvider, OperatorReputation } from '#client/operator-api.ts'
+import type { OperatorAlert, OperatorProvider, OperatorReputation } from '#client/operator-api.ts'
 import { api, read } from '../../api/client.ts'
+import { usePage } from '../../api/data.ts'
 import { ConfirmButton } from '../../parts/dialog.tsx'
 import { Figures } from '../../parts/figures.tsx'
 import { formatCount } from '../../parts/format.ts'
@@ -15,9 +17,8 @@ import { EmptyState, Section } from '../../parts/page.tsx'
 import { Notice, StatusLabel } from '../../parts/status.tsx'
 import type { Column } from '../../parts/table.tsx'
 import { Time } from '../../parts/time.tsx'
-import { DeliveryAlerts } from './alerts.tsx'
 import { REFRESHED, ServerFrame, useOne } from './frame.tsx'
-import { QueueActions } from './queue-actions.tsx'
+import { QueueActions } from './queue.tsx'
 
 const route = getRouteApi('/server/providers')
 
@@ -195,3 +196,34 @@ function PairReputation({ pair, data }: PairProps) {
     </Section>
   )
 }
+
+const MAX_ALERTS = 5
+
+export function DeliveryAlerts() {
+  const { data: alerts = [], pagination } =
+    usePage(read.operator.listAlerts(), { refetchInterval: REFRESHED.refetchInterval }).data ?? {}
+  const more = (pagination?.total ?? 0) - MAX_ALERTS
+  if (alerts.length === 0) return null
+  return (
+    <Stack gap="xs" component="section" aria-label="Delivery alerts">
+      {alerts.slice(0, MAX_ALERTS).map((alert) => (
+        <OneAlert key={`${alert.rule} ${alert.provider} ${alert.source}`} alert={alert} />
+      ))}
+      {more > 0 && <Text>And {formatCount(more, 'more alert')} (tassis providers).</Text>}
+    </Stack>
+  )
+}
+
+const OneAlert = ({ alert }: { readonly alert: OperatorAlert }) => (
+  <Notice tone="warning" title={`Mail to ${alert.provider} is rejected because of our address or set-up`}>
+    {alert.advice}
+    <Text lineClamp={3}>
+      <bdi>{alert.reply}</bdi>
+    </Text>
+    <Text size="xs">
+      {formatCount(alert.count, 'attempt')}
+      {alert.source !== null && ` from ${alert.source}`} since <Time iso={alert.first_at} />, the last{' '}
+      <Time iso={alert.last_at} />, by the rule {alert.rule}
+    </Text>
+  </Notice>
+)

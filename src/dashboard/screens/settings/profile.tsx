@@ -15,8 +15,7 @@ import { Notice, StatusLabel } from '../../parts/status.tsx'
 import { type Column, DataTable } from '../../parts/table.tsx'
 import { Time } from '../../parts/time.tsx'
 import { toBrowserWords } from './format.ts'
-import { SettingsPage } from './frame.tsx'
-import { toRoleWord } from './role-field.tsx'
+import { SettingsPage, toRoleWord } from './frame.tsx'
 
 export default function ProfileScreen() {
   const { user, role, accounts, sign_on_name: signOnName } = useSession()

@@ -21,8 +21,7 @@ import { Notice } from '../../parts/status.tsx'
 import { type Column, DataTable } from '../../parts/table.tsx'
 import { Time } from '../../parts/time.tsx'
 import { useKnownActors } from '../queries.ts'
-import { SettingsPage } from './frame.tsx'
-import { toRoleWord, useRoleField } from './role-field.tsx'
+import { SettingsPage, toRoleWord, useRoleField } from './frame.tsx'
 
 /** More than there can be. */
 const MAX_INVITATIONS = 100
