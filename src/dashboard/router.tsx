@@ -10,7 +10,7 @@ import {
 import { type Filters, readFilters, readList } from './parts/filters.ts'
 import { ButtonLink } from './parts/links.tsx'
 import { EmptyState, ErrorState, Page } from './parts/page.tsx'
-import { keep, parseCursor, parsePage, readKnown, readText, type Search } from './parts/search.ts'
+import { keep, parseCursor, readCount, readKnown, readText, type Search } from './parts/search.ts'
 import { Shell } from './parts/shell.tsx'
 import { parseAnalyticsFilters } from './screens/analytics/filters.ts'
 import { parseStep } from './screens/broadcasts/states.ts'
@@ -131,10 +131,10 @@ const parseWebhook = (search: Search) => ({
 
 const parseUnparsed = ({ after }: Search) => keep('after', /^\d{1,15}-\d{1,15}$/.exec(readText(after) ?? '')?.[0])
 
-function parseVersion(search: Search): { readonly version?: number } {
-  const version = Number(search['version'])
-  return Number.isSafeInteger(version) && version > 0 ? { version } : {}
-}
+const parseVersion = ({ version }: Search) => keep('version', readCount(version, 1))
+
+/** The first page has no number. */
+const parsePage = ({ page }: Search) => keep('page', readCount(page, 2))
 
 const UUID = /^[0-9a-f-]{36}$/i
 

@@ -2,7 +2,7 @@
 import type { ReactNode } from 'react'
 import { TassisError } from '#client/client.ts'
 import { toLocalMinute } from './format.ts'
-import { parseLocalTime } from './zone.ts'
+import { toInstant } from './zone.ts'
 
 type TextKind = 'text' | 'code' | 'email' | 'password' | 'lines' | 'source' | 'json' | 'words' | 'time' | 'choice'
 
@@ -90,12 +90,6 @@ function toValue({ kind = 'text', name, isRequired = false, isEnd, render }: Fie
   if (kind === 'words') return text === '' ? null : text.split(/[\s,]+/).filter((word) => word !== '')
   if (text === '') return isRequired ? input : null
   return kind === 'time' ? toInstant(isEnd ? `${text}:59.999` : text) : text
-}
-
-/** What is no time, such as one with a year of five digits, is left as it is: the server names the problem. */
-function toInstant(text: string): string {
-  const at = parseLocalTime(text)
-  return Number.isNaN(at.getTime()) ? text : at.toISOString()
 }
 
 /** @throws TassisError like that of the API for a wrong field */

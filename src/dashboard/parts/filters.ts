@@ -1,7 +1,7 @@
 /** @module The filters of lists: in the URL, and as `/v1` takes them. */
 
 import { keep, parseCursor, readText, type Search } from './search.ts'
-import { parseLocalTime } from './zone.ts'
+import { toInstant } from './zone.ts'
 
 /** A filter whose name ends with `_date` has a day in the reader's zone, such as 2026-11-21. */
 export interface Filter {
@@ -46,13 +46,8 @@ export const readList =
 /** As `/v1` takes them: a day covers its first to its last instant in the reader's zone. */
 export const toQuery = (values: FilterValues): Readonly<Record<string, string | undefined>> => ({
   ...values,
-  ...keep('from_date', toInstant(values['from_date'], 'T00:00:00.000')),
-  ...keep('to_date', toInstant(values['to_date'], 'T23:59:59.999')),
+  ...keep('from_date', toTimeOf(values['from_date'], 'T00:00:00.000')),
+  ...keep('to_date', toTimeOf(values['to_date'], 'T23:59:59.999')),
 })
 
-function toInstant(day: string | undefined, time: string): string | undefined {
-  if (day === undefined) return undefined
-  const at = parseLocalTime(day + time)
-  // Such as 31 February: the server names the problem.
-  return Number.isNaN(at.getTime()) ? day : at.toISOString()
-}
+const toTimeOf = (day: string | undefined, time: string): string | undefined => day && toInstant(day + time, day)

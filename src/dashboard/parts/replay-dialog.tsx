@@ -2,7 +2,7 @@
 import { Text } from '@mantine/core'
 import { useDebouncedValue } from '@mantine/hooks'
 import { type ReactNode, useEffect, useState } from 'react'
-import type { CountWebhookReplayResult } from '#client/api.ts'
+import type { CountInboundRouteReplayRequest, CountWebhookReplayResult } from '#client/api.ts'
 import type { Read } from '../api/client.ts'
 import { type Stale, useData } from '../api/data.ts'
 import { ConfirmDialog } from './dialog.tsx'
@@ -15,16 +15,10 @@ const STALE_MS = 30_000
 /** A time that is being typed is not counted: a year passes the first ones. */
 const TYPING_MS = 400
 
-export interface ReplayRange {
-  readonly from: string
-  readonly to?: string
-  /** Whether only what was not accepted is sent again. */
-  readonly undelivered: boolean
+/** By times as they are typed; by positions it is exactly what was counted. */
+export interface ReplayRange extends CountInboundRouteReplayRequest {
   /** The only kind of event; undefined: all. */
   readonly event?: string
-  /** Exactly what was counted. */
-  readonly from_seq?: number
-  readonly to_seq?: number
 }
 
 type Replayed = CountWebhookReplayResult

@@ -26,8 +26,8 @@ const MAX_CURSOR_LENGTH = 1000
 /** The cursor of a page after the first. */
 export const parseCursor = ({ cursor }: Search) => keep('cursor', readText(cursor, MAX_CURSOR_LENGTH))
 
-/** The page; the first one has no number. */
-export function parsePage(search: Search): { readonly page?: number } {
-  const page = Number(search['page'])
-  return Number.isSafeInteger(page) && page > 1 ? { page } : {}
+/** A whole number that is not below `min`. */
+export function readCount(value: unknown, min: number): number | undefined {
+  const count = Number(value)
+  return Number.isSafeInteger(count) && count >= min ? count : undefined
 }

@@ -72,3 +72,9 @@ export function parseLocalTime(local: string, zone = chosen): Date {
   const guess = new Date(asUtc.getTime() - offsetAt(asUtc))
   return new Date(asUtc.getTime() - offsetAt(guess))
 }
+
+/** As `/v1` takes it. What is no time, such as 31 February, stays as it was typed: the server names the problem. */
+export function toInstant(local: string, typed = local): string {
+  const at = parseLocalTime(local)
+  return Number.isNaN(at.getTime()) ? typed : at.toISOString()
+}

@@ -259,9 +259,7 @@ function NewContent({ listId }: { readonly listId: string }) {
   )
 }
 
-interface Choice {
-  readonly list_id: string
-}
+type Choice = Pick<Newsletter, 'list_id'>
 
 interface ChooseListProps {
   readonly initial?: Choice

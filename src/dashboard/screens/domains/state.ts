@@ -52,11 +52,6 @@ export function describeDomain(domain: Domain): DomainState {
 /** Whether the domain was never verified: its mail is captured and not sent, unless a domain above it signs it. */
 export const isNew = (domain: Domain): boolean => domain.status === 'pending' && !domain.records_lost_at
 
-export interface RecordMark {
-  readonly key: RecordKey
-  readonly isVerified: boolean
-}
-
 /** Whether nothing is missing without the record. */
 const isOptional = (key: RecordKey): boolean => key === 'dkim_ed25519' || key === 'tls_reports' || isNext(key)
 
@@ -65,7 +60,7 @@ const isNext = (key: RecordKey): key is 'dkim_next' | 'dkim_ed25519_next' =>
   key === 'dkim_next' || key === 'dkim_ed25519_next'
 
 /** The records without which a domain does not do what its settings say, as last stored. */
-export function listMarks(domain: Domain): RecordMark[] {
+export function listMarks(domain: Domain) {
   const sends = domain.covered_by !== undefined || (domain.status === 'verified' && !domain.records_lost_at)
   const isUsed = (key: RecordKey): boolean => {
     if (key === 'mx') return domain.inbound_enabled

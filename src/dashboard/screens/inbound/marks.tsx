@@ -4,7 +4,7 @@
  * deliveries to the webhook of a route, each with its response and a replay.
  */
 import { Anchor, Code, Stack, Text } from '@mantine/core'
-import type { InboundEmailDelivery, InboundEmailSummary } from '#client/api.ts'
+import type { InboundEmailAttachment, InboundEmailDelivery, InboundEmailSummary } from '#client/api.ts'
 import { api } from '../../api/client.ts'
 import { useChange } from '../../api/data.ts'
 import { SmallAction } from '../../parts/buttons.tsx'
@@ -63,20 +63,12 @@ export function Checks({ message }: { readonly message: CheckedMessage }) {
   return <DataTable label="Checks of the sender" columns={COLUMNS} rows={checks} toKey={({ name }) => name} />
 }
 
-interface ShownAttachment {
-  readonly filename: string | null
-  readonly content_type: string
-  readonly size: number
-}
+type Row = Pick<InboundEmailAttachment, 'index' | 'filename' | 'content_type' | 'size'>
 
 interface AttachmentsProps {
-  readonly attachments: readonly ShownAttachment[]
+  readonly attachments: readonly Omit<Row, 'index'>[]
   /** Path in `/v1` of an attachment, by its position. */
   toUrl(index: number): string
-}
-
-interface Row extends ShownAttachment {
-  readonly index: number
 }
 
 export function Attachments({ attachments, toUrl }: AttachmentsProps) {
