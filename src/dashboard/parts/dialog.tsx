@@ -57,13 +57,7 @@ export function DialogFrame(props: DialogFrameProps) {
     if (isTyped && !props.isIncomplete) props.onConfirm()
   }
   return (
-    <Modal
-      opened
-      onClose={props.onClose}
-      title={props.title}
-      closeButtonProps={{ 'aria-label': 'Close' }}
-      closeOnClickOutside={props.closeOnClickOutside ?? true}
-    >
+    <Modal opened onClose={props.onClose} title={props.title} closeOnClickOutside={props.closeOnClickOutside ?? true}>
       <Form onSubmit={submit} noValidate={false} error={props.work?.error}>
         {props.children}
         {typed !== undefined && (

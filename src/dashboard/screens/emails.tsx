@@ -134,64 +134,54 @@ function NoEmailYet() {
   )
 }
 
-type Row = EmailSummary
-
-const SUBJECT: Column<Row> = {
-  header: 'Subject',
-  phone: 'bare',
-  cell: ({ subject, tags }) => (
-    <span className="subject">
-      <bdi title={subject}>{subject || '(no subject)'}</bdi>
-      {tags.length > 0 && (
-        <span className="tag" title={`Tags: ${tags.join(', ')}`}>
-          {tags[0]}
-          {tags.length > 1 && ` +${tags.length - 1}`}
-        </span>
-      )}
-    </span>
-  ),
-}
-
-const STATUS: Column<Row> = {
-  header: 'Status',
-  width: '9.5rem',
-  phone: 'bare',
-  cell: (row) => <StatusBadge status={toShownState(row, row.state)} />,
-}
-
-const TIME: Column<Row> = {
-  header: 'Time',
-  width: '8.5rem',
-  phone: 'aside',
-  cell: (row) => <Time iso={toShownTime(row)} />,
-}
-
-const RECIPIENT: Column<Row> = { header: 'Recipient', width: '22%', cell: (row) => <Recipient row={row} /> }
-
-const SENDER: Column<Row> = {
-  header: 'Sender',
-  width: '18%',
-  phone: 'none',
-  cell: ({ from_address: sender }) => <bdi title={sender}>{sender.replace(/^.*<(.*)>$/, '$1')}</bdi>,
-}
-
 /** Columns whose cells say the same in every row are left out. @param slugs of the streams, by their ids */
-function toColumns(rows: readonly Row[], slugs: ReadonlyMap<string, string>): readonly Column<Row>[] {
-  const differs = (value: (row: Row) => unknown) => new Set(rows.map(value)).size > 1
-  const toStream = ({ stream_id: id }: Row) => (id ? slugs.get(id) : undefined)
+function toColumns(rows: readonly EmailSummary[], slugs: ReadonlyMap<string, string>): readonly Column<EmailSummary>[] {
+  const differs = (value: (row: EmailSummary) => unknown) => new Set(rows.map(value)).size > 1
+  const toStream = ({ stream_id: id }: EmailSummary) => (id ? slugs.get(id) : undefined)
+  const sender: Column<EmailSummary> = {
+    header: 'Sender',
+    width: '18%',
+    phone: 'none',
+    cell: ({ from_address: from }) => <bdi title={from}>{from.replace(/^.*<(.*)>$/, '$1')}</bdi>,
+  }
+  const stream: Column<EmailSummary> = {
+    header: 'Stream',
+    width: '7rem',
+    phone: 'none',
+    cell: (row) => toStream(row) ?? '–',
+  }
   return [
-    RECIPIENT,
-    SUBJECT,
-    ...(differs(({ from_address: sender }) => sender) ? [SENDER] : []),
-    ...(differs(toStream)
-      ? [{ header: 'Stream', width: '7rem', phone: 'none', cell: (row: Row) => toStream(row) ?? '–' } as const]
-      : []),
-    STATUS,
-    TIME,
+    { header: 'Recipient', width: '22%', cell: (row) => <Recipient row={row} /> },
+    { header: 'Subject', phone: 'bare', cell: (row) => <Subject row={row} /> },
+    ...(differs(({ from_address: from }) => from) ? [sender] : []),
+    ...(differs(toStream) ? [stream] : []),
+    {
+      header: 'Status',
+      width: '9.5rem',
+      phone: 'bare',
+      cell: (row) => <StatusBadge status={toShownState(row, row.state)} />,
+    },
+    { header: 'Time', width: '8.5rem', phone: 'aside', cell: (row) => <Time iso={toShownTime(row)} /> },
   ]
 }
 
-function Recipient({ row }: { readonly row: Row }) {
+interface RowProps {
+  readonly row: EmailSummary
+}
+
+const Subject = ({ row: { subject, tags } }: RowProps) => (
+  <span className="subject">
+    <bdi title={subject}>{subject || '(no subject)'}</bdi>
+    {tags.length > 0 && (
+      <span className="tag" title={`Tags: ${tags.join(', ')}`}>
+        {tags[0]}
+        {tags.length > 1 && ` +${tags.length - 1}`}
+      </span>
+    )}
+  </span>
+)
+
+function Recipient({ row }: RowProps) {
   const more = countRecipients(row) - 1
   return (
     <>

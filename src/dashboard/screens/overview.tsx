@@ -15,6 +15,7 @@ import { useLiveEvents, useRefreshSoon } from '../api/live.tsx'
 import { useAllowed, useSession } from '../api/session.tsx'
 import { Authenticator } from '../parts/authenticator.tsx'
 import { API_KEY_HINT, toSendCommand } from '../parts/commands.ts'
+import { SEVERITIES } from '../parts/findings.tsx'
 import { toShownState } from '../parts/format.ts'
 import { NameLink, TextLink } from '../parts/links.tsx'
 import { NewRows } from '../parts/list.tsx'
@@ -101,8 +102,6 @@ function useRefreshByEvents(): void {
   useLiveEvents(refreshSoon)
 }
 
-const LEVELS = { problem: { tone: 'bad', word: 'Problem' }, warning: { tone: 'warning', word: 'Warning' } } as const
-
 const Attention = ({ notices }: { readonly notices: readonly Notice[] }) =>
   notices.length > 0 && (
     <Section title="Needs attention">
@@ -110,8 +109,8 @@ const Attention = ({ notices }: { readonly notices: readonly Notice[] }) =>
         {notices.map(({ key, level, title, text, at, action }) => (
           <li key={key}>
             <div>
-              <StatusLabel tone={LEVELS[level].tone}>
-                <span className="visually-hidden">{LEVELS[level].word}: </span>
+              <StatusLabel tone={SEVERITIES[level].tone}>
+                <span className="visually-hidden">{SEVERITIES[level].word}: </span>
                 <b className="row-title">{title}</b>
               </StatusLabel>
             </div>

@@ -3,6 +3,7 @@ import { Code, Stack } from '@mantine/core'
 import { getRouteApi } from '@tanstack/react-router'
 import type { OperatorSetting } from '#client/operator-api.ts'
 import { read } from '../../api/client.ts'
+import { toWords } from '../../parts/fields.ts'
 import { FilterForm } from '../../parts/filter-form.tsx'
 import { readFilters } from '../../parts/filters.ts'
 import { EmptyState, Section } from '../../parts/page.tsx'
@@ -11,12 +12,6 @@ import { SETTING_FILTERS } from '../filters.ts'
 import { ServerPage, useOne } from './frame.tsx'
 
 const route = getRouteApi('/server/settings')
-
-const SOURCE_WORDS: Readonly<Record<string, string>> = {
-  environment: 'Environment',
-  file: 'File',
-  default: 'Default',
-}
 
 const COLUMNS: readonly Column<OperatorSetting>[] = [
   { header: 'Setting', width: '30%', isWrapped: true, cell: ({ variable }) => <Code>{variable}</Code> },
@@ -27,7 +22,7 @@ const COLUMNS: readonly Column<OperatorSetting>[] = [
     phone: 'bare',
     cell: ({ value }) => (value === '' ? '–' : <bdi>{value}</bdi>),
   },
-  { header: 'From', width: '7rem', phone: 'aside', cell: ({ source }) => SOURCE_WORDS[source] ?? source },
+  { header: 'From', width: '7rem', phone: 'aside', cell: ({ source }) => toWords(source) },
   {
     header: 'Meaning',
     isWrapped: true,
