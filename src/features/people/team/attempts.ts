@@ -17,9 +17,9 @@ import {
 import { networkOf, networksOf } from '#platform/net/network.ts'
 import { backoffDelayMs } from '#platform/queue/backoff.ts'
 import { minutes, seconds } from '#platform/units.ts'
+import { normaliseAddress } from '#protocols/address/parse.ts'
 import { isKnownNetwork } from './known-networks.ts'
 import type { HashRequest } from './passwords.ts'
-import { normaliseUserEmail } from './users.ts'
 
 export type Attempts = ReturnType<typeof createAttempts>
 
@@ -47,7 +47,7 @@ export function createAttempts(app: App) {
   const networkUserRate: Rate = { burst: Math.ceil(loginsPerMinute / 2), ratePerSecond: loginsPerMinute / 120 }
   const userRate: Rate = { burst: loginsPerMinute * USER_BURST_MINUTES, ratePerSecond: loginsPerMinute / 60 }
 
-  const toUserKey = (email: string): string => normaliseUserEmail(email).slice(0, MAX_EMAIL_KEY_LENGTH)
+  const toUserKey = (email: string): string => normaliseAddress(email).slice(0, MAX_EMAIL_KEY_LENGTH)
   const toCodesKey = (email: string): string => `codes of ${toUserKey(email)}`
   const isKnownFrom = (email: string, ipAddress: string): boolean =>
     isKnownNetwork(app.db, email, ipAddress, app.clock.now())

@@ -8,7 +8,6 @@ import type { Tx } from '#platform/db/commit.ts'
 import { AppError, conflict, invalid } from '#platform/errors.ts'
 import { minutes } from '#platform/units.ts'
 import type { Attempts } from './attempts.ts'
-import { isOnlyProvided } from './identities.ts'
 import { auditInAccounts, consumeFactors, onlyByProvider, recordFailedLogin, requireActorUser } from './login.ts'
 import { hashPassword, requireStrongPassword, verifyPassword } from './passwords.ts'
 import {
@@ -21,7 +20,15 @@ import {
   requireSessionId,
 } from './sessions.ts'
 import { createRecoveryCodes, createTotpSecret, findCodeStep } from './totp.ts'
-import { consumeTotpStep, findUser, storePassword, storeRecoveryCodes, storeTotp, type User } from './users.ts'
+import {
+  consumeTotpStep,
+  findUser,
+  isOnlyProvided,
+  storePassword,
+  storeRecoveryCodes,
+  storeTotp,
+  type User,
+} from './users.ts'
 
 /**
  * The user, once the password is checked. Throws 422 on `field` when it is wrong, 429 after too many wrong ones. A user
@@ -172,16 +179,12 @@ export const PASSWORD_REQUIRED = [
   `The password was typed more than ${PASSWORD_VALID_MINUTES} minutes ago; send it to POST /v1/auth/session/password.`,
 ] as const
 
-/** Whether the user typed the password in the actor's session within the last minutes. */
-function hasRecentPassword({ clock, db }: Pick<App, 'clock' | 'db'>, actor: Actor): boolean {
+/** Throws 403 `password_required` when a user last typed the password too long ago; commands on the machine need none. */
+export function requireRecentPassword({ clock, db }: Pick<App, 'clock' | 'db'>, actor: Actor): void {
+  if (actor.type === 'operator') return
   const typedAt = findPasswordTime(db, requireSessionId(actor))
   // Also for a clock that was set back.
-  return typedAt !== null && Math.abs(clock.now() - typedAt) < minutes(PASSWORD_VALID_MINUTES)
-}
-
-/** Throws 403 `password_required` when a user last typed the password too long ago; commands on the machine need none. */
-export function requireRecentPassword(app: Pick<App, 'clock' | 'db'>, actor: Actor): void {
-  if (actor.type !== 'operator' && !hasRecentPassword(app, actor))
+  if (typedAt === null || Math.abs(clock.now() - typedAt) >= minutes(PASSWORD_VALID_MINUTES))
     throw new AppError(
       403,
       'password_required',

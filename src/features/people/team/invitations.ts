@@ -75,20 +75,15 @@ const sql = prepareStatements((db) => ({
 export const listInvitations = (db: Database, accountId: number, now: Millis): Invitation[] =>
   sql(db).list.all(accountId, now)
 
-export type Invite = (
-  actor: Actor,
-  input: { readonly email: string; readonly role: TeamRole },
-) => Promise<Invitation & { readonly isSent: boolean }>
-
 /**
  * Returns the function that invites. A second invitation of the same address replaces the first, whose link becomes
  * invalid.
  */
-export function createInviter(app: App): Invite {
+export function createInviter(app: App) {
   const mails = createRateLimiter(app.clock)
   const requireRate = (key: string, rate: Rate): void =>
     requireTaken(mails.take(key, 1, rate), 'Too many invitations; wait before the next.')
-  return async (actor, input) => {
+  return async (actor: Actor, input: { readonly email: string; readonly role: TeamRole }) => {
     const email = parseUserEmail(input.email)
     const { role } = input
     if (role === 'owner') requireOwnerToChangeOwners(actor)

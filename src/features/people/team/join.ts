@@ -6,7 +6,6 @@ import type { Actor, App } from '#features/core/app/app.ts'
 import type { Tx } from '#platform/db/commit.ts'
 import { formatUuid, newUuid } from '#platform/ids.ts'
 import type { Attempts } from './attempts.ts'
-import { isOnlyProvided } from './identities.ts'
 import { consumeInvitation, findInvitation, type OpenInvitation } from './invitations.ts'
 import {
   type Browser,
@@ -26,6 +25,7 @@ import {
   addMember,
   createUserWithPassword,
   findUserByEmail,
+  isOnlyProvided,
   type Membership,
   storePassword,
   toUserActor,

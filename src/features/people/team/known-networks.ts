@@ -9,7 +9,7 @@ import { prepareStatements } from '#platform/db/open.ts'
 import { networkOf } from '#platform/net/network.ts'
 import type { Millis } from '#platform/time/clock.ts'
 import { days } from '#platform/units.ts'
-import { normaliseUserEmail } from './users.ts'
+import { normaliseAddress } from '#protocols/address/parse.ts'
 
 /** As `tables.ts` states it. */
 const RETENTION_MS = days(90)
@@ -32,7 +32,7 @@ const sql = prepareStatements((db) => ({
 
 /** Whether the user with this address, in any spelling, has been signed in from the network of an IP address. */
 export const isKnownNetwork = (db: Database, email: string, ipAddress: string, now: Millis): boolean =>
-  sql(db).find.get(normaliseUserEmail(email), networkOf(ipAddress), now - RETENTION_MS) !== null
+  sql(db).find.get(normaliseAddress(email), networkOf(ipAddress), now - RETENTION_MS) !== null
 
 export function recordNetwork(tx: Tx, sessionId: number, ipAddress: string, now: Millis): void {
   const recorded = ipAddress === '' ? null : sql(tx.db).record.get(networkOf(ipAddress), now, sessionId)

@@ -14,7 +14,16 @@ import { createFormPages, type Form, hiddenFormRoute, hiddenRoute, readField, re
 import { findInvitation } from './invitations.ts'
 import { findRequiredProof, join } from './join.ts'
 import { JOIN_PATH, LOGIN_PATH, LOGOUT_PATH, RESET_PATH, SETUP_PATH, toPathAfterLogin, toStartPath } from './links.ts'
-import { beginLogin, finishLogin, logout, onlyByProvider, requireActorUser, type SignedIn } from './login.ts'
+import {
+  beginLogin,
+  createPasswordProof,
+  finishLogin,
+  logout,
+  onlyByProvider,
+  readPasswordProof,
+  requireActorUser,
+  type SignedIn,
+} from './login.ts'
 import {
   invalidLinkPage,
   invalidSetupLinkPage,
@@ -28,7 +37,6 @@ import {
   setupPage,
   signedInPage,
 } from './page.ts'
-import { createPasswordProof, readPasswordProof } from './password-proof.ts'
 import { confirmReset, findResetLink } from './password-reset.ts'
 import { getCsrfToken, isValidCsrfToken, requireSessionId, toCookieHeader } from './sessions.ts'
 import { type AccountCreator, findFirstAccount, isSetupLink, setUp } from './setup.ts'

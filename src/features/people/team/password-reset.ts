@@ -11,12 +11,11 @@ import { AppError } from '#platform/errors.ts'
 import { yieldToEventLoop } from '#platform/time/clock.ts'
 import { hours } from '#platform/units.ts'
 import type { Attempts } from './attempts.ts'
-import { isOnlyProvided } from './identities.ts'
 import { createLinkToken, formatLink, hashLinkToken, RESET_PATH } from './links.ts'
 import { auditInAccounts } from './login.ts'
 import { hashPassword, requireStrongPassword } from './passwords.ts'
 import { endOtherSessions } from './sessions.ts'
-import { findUser, findUserByEmail, listMemberships, storePassword, type User } from './users.ts'
+import { findUser, findUserByEmail, isOnlyProvided, listMemberships, storePassword, type User } from './users.ts'
 
 const MAIL_LINK_MS = hours(1)
 /** Longer than for a mailed link, because the operator has to pass the link on. */

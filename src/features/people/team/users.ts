@@ -1,7 +1,7 @@
 /**
- * @module Users and their membership in the teams of accounts: finds, creates and removes them. A user without any
- * membership is deleted, with everything that belongs to them. Only the files of this folder write its tables. Every
- * function that writes runs in the caller's transaction.
+ * @module Users, their membership in the teams of accounts, and who they are at the identity provider: finds, creates and
+ * removes them. A user without any membership is deleted, with everything that belongs to them. Only the files of this
+ * folder write its tables. Every function that writes runs in the caller's transaction.
  */
 import type { Database } from 'bun:sqlite'
 import type { Actor, App, TeamRole } from '#features/core/app/app.ts'
@@ -12,7 +12,7 @@ import { type AppError, conflict, invalid } from '#platform/errors.ts'
 import { formatUuid, newUuid, type UuidBytes } from '#platform/ids.ts'
 import type { Millis } from '#platform/time/clock.ts'
 import { normaliseAddress, parseMailbox } from '#protocols/address/parse.ts'
-import type { users } from './tables.ts'
+import type { identities, users } from './tables.ts'
 
 export type User = Readonly<Omit<typeof users.$inferSelect, 'updatedAt'>>
 
@@ -71,6 +71,13 @@ const sql = prepareStatements((db) => ({
     `SELECT accounts.id AS accountId, accounts.uuid, accounts.name, members.role FROM members JOIN accounts ON accounts.id = account_id
      WHERE user_id = ? AND disabled_at IS NULL AND deleted_at IS NULL ORDER BY members.created_at, accounts.id LIMIT ${MAX_MEMBERS}`,
   ),
+  findIdentity: db.prepare<{ userId: number }, [string, string]>(
+    'SELECT user_id AS userId FROM identities WHERE issuer = ? AND subject = ?',
+  ),
+  hasIdentity: db.prepare<{ one: number }, [number, string]>(
+    'SELECT 1 AS one FROM identities WHERE user_id = ? AND issuer = ? LIMIT 1',
+  ),
+  insertIdentity: db.prepare('INSERT INTO identities (issuer, subject, user_id, created_at) VALUES (?, ?, ?, ?)'),
   insertMember: db.prepare(
     'INSERT INTO members (account_id, user_id, role, is_provided, created_at) VALUES (?, ?, ?, ?, ?)',
   ),
@@ -93,14 +100,11 @@ const sql = prepareStatements((db) => ({
   deleteSessionsIn: db.prepare('DELETE FROM sessions WHERE account_id = ?'),
 }))
 
-/** The form in which a user's address is stored and looked up. Accepts any text. */
-export const normaliseUserEmail = normaliseAddress
-
-/** Parses and normalises an address; throws 422 when it is invalid. */
+/** An address as users' addresses are stored; throws 422 when it is invalid. */
 export function parseUserEmail(text: string): string {
   const mailbox = parseMailbox(text)
   if (mailbox.kind === 'invalid') throw invalid('email', `email: ${mailbox.reason}`)
-  return normaliseUserEmail(mailbox.address)
+  return normaliseAddress(mailbox.address)
 }
 
 export const findUser = (db: Database, id: number): User | undefined => sql(db).byId.get(id) ?? undefined
@@ -109,7 +113,7 @@ export const findUserByUuid = (db: Database, uuid: UuidBytes): User | undefined 
 
 /** @param email in any spelling */
 export const findUserByEmail = (db: Database, email: string): User | undefined =>
-  sql(db).byEmail.get(normaliseUserEmail(email)) ?? undefined
+  sql(db).byEmail.get(normaliseAddress(email)) ?? undefined
 
 export const listUsers = (db: Database): User[] => sql(db).all.all()
 
@@ -292,3 +296,21 @@ export const setOperator = (tx: Tx, userId: number, since: Millis | null, now: M
   void sql(tx.db).setOperator.run(since, now, userId)
 
 export const recordLogin = (tx: Tx, userId: number, at: Millis): void => void sql(tx.db).setLogin.run(at, userId)
+
+/** Row id of the user whom an identity provider, the issuer, has under this name, which never changes. */
+export const findIdentity = (db: Database, issuer: string, subject: string): number | undefined =>
+  sql(db).findIdentity.get(issuer, subject)?.userId
+
+/** Whether the identity provider knows the user. */
+export const hasIdentity = ({ db, config }: Pick<App, 'db' | 'config'>, { id }: Pick<User, 'id'>): boolean =>
+  config.oidcIssuer !== '' && sql(db).hasIdentity.get(id, config.oidcIssuer) !== null
+
+/** Whether the identity provider alone lets the user in, so that what it takes away is taken away here. */
+export const isOnlyProvided = (app: Pick<App, 'db' | 'config'>, user: Pick<User, 'id' | 'passwordHash'>): boolean =>
+  user.passwordHash === null && hasIdentity(app, user)
+
+export const insertIdentity = (
+  tx: Tx,
+  { issuer, subject, userId }: Omit<typeof identities.$inferSelect, 'createdAt'>,
+  now: Millis,
+): void => void sql(tx.db).insertIdentity.run(issuer, subject, userId, now)

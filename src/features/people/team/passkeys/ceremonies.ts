@@ -16,7 +16,6 @@ import { minutes } from '#platform/units.ts'
 import type { Attempts } from '../attempts.ts'
 import { requireRecentPassword } from '../credentials.ts'
 import { createFlowCookie } from '../flow-cookie.ts'
-import { isOnlyProvided } from '../identities.ts'
 import { auditInAccounts, type Browser, onlyByProvider, requireActorUser, type SignedIn, signIn } from '../login.ts'
 import {
   forgetSecondFactors,
@@ -25,7 +24,7 @@ import {
   requireOwnSecondFactor,
   requireSessionId,
 } from '../sessions.ts'
-import { findUser, listMemberships, type User } from '../users.ts'
+import { findUser, isOnlyProvided, listMemberships, type User } from '../users.ts'
 import {
   deletePasskey,
   findPasskey,

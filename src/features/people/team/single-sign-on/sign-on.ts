@@ -12,8 +12,8 @@ import type { Tx } from '#platform/db/commit.ts'
 import { AppError } from '#platform/errors.ts'
 import { formatUuid, newUuid, parseUuid, type UuidBytes } from '#platform/ids.ts'
 import { hours } from '#platform/units.ts'
+import { normaliseAddress } from '#protocols/address/parse.ts'
 import type { Attempts } from '../attempts.ts'
-import { findIdentity, hasIdentity, insertIdentity } from '../identities.ts'
 import { consumeInvitation, findInvitation } from '../invitations.ts'
 import { SIGN_ON_PATH } from '../links.ts'
 import { auditInAccounts, type Browser, type SignedIn, signIn } from '../login.ts'
@@ -24,15 +24,17 @@ import {
   addMember,
   createUserWithPassword,
   deleteMembership,
+  findIdentity,
   findMember,
   findUser,
   findUserByEmail,
+  hasIdentity,
   hasOtherOwner,
+  insertIdentity,
   isTeamFull,
   listMemberships,
   listProvidedMemberships,
   type Membership,
-  normaliseUserEmail,
   parseUserEmail,
   setMemberRole,
   storeEmail,
@@ -181,7 +183,7 @@ interface Accepted {
 
 function acceptInvitation(app: App, tx: Tx, { address, invitation: token, user, grants }: Accepted): Grant[] {
   const invitation = findInvitation(tx.db, token, app.clock.now())
-  if (!invitation || normaliseUserEmail(invitation.email) !== address) return []
+  if (!invitation || normaliseAddress(invitation.email) !== address) return []
   const { accountId, accountUuid: uuid, role } = invitation
   if (!hasRoom(app, tx, { id: accountId, uuid }, user) || !consumeInvitation(tx, invitation)) return []
   return grants.some((grant) => grant.accountId === accountId) ? [] : [{ accountId, uuid, role, isProvided: false }]
