@@ -1051,7 +1051,7 @@ export async function createContractApi(settings: Readonly<Record<string, string
         return String(at((await post('/v1/inbound-routes', inboundRoute())).body, 'data', 'id'))
       case 'inbound-route-delivery': {
         const route = await make('inbound-route')
-        const { deliveryId } = await sendTestEvent(service.app, service.actor, route, getRouteWebhook)
+        const { delivery_id: deliveryId } = await sendTestEvent(service.app, service.actor, route, getRouteWebhook)
         routeOfDelivery.set(deliveryId, route)
         return deliveryId
       }

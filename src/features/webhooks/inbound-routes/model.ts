@@ -5,10 +5,10 @@ import type { Delivery } from '#features/webhooks/webhooks/history/history.ts'
 import {
   DELIVERY_FIELDS,
   DeliveryQuery,
+  MAX_REPLAYED,
   RANGE_FIELDS,
   toDeliveryFields,
 } from '#features/webhooks/webhooks/history/model.ts'
-import { MAX_REPLAYED } from '#features/webhooks/webhooks/history/replay.ts'
 import type { Webhook } from '#features/webhooks/webhooks/manage/webhooks.ts'
 import type { KeyRing } from '#platform/crypto/crypto.ts'
 import * as S from '#platform/http/schemas.ts'

@@ -22,7 +22,6 @@ import { dataBody, pageBody, pageById } from '#platform/http/envelope.ts'
 import { errorResponses } from '#platform/http/route-errors.ts'
 import { DataBody, type Page, PageBody, PageQuery, parsePage, Text, TextOrNull } from '#platform/http/schemas.ts'
 import * as routes from './inbound-routes.ts'
-import { matchAddress } from './inbound-routes.ts'
 import * as model from './model.ts'
 
 const reads = describeWith('inbound:read')
@@ -90,7 +89,7 @@ export const inboundRouteRoutes = (app: App) =>
         ),
       },
     )
-    .get('/match', ({ actor, query }) => dataBody(matchAddress(app, actor.accountId, query.address)), {
+    .get('/match', ({ actor, query }) => dataBody(routes.matchAddress(app, actor.accountId, query.address)), {
       query: model.MatchQuery,
       response: DataBody(model.AddressMatchRecord),
       detail: describeWith('inbound:read', 'mailboxes:read')(
@@ -167,8 +166,7 @@ export const inboundRouteRoutes = (app: App) =>
     })
     .post(
       '/:id/test',
-      async ({ actor, params }) =>
-        dataBody(history.toTestWire(await sendTestEvent(app, actor, params.id, routes.getRouteWebhook))),
+      async ({ actor, params }) => dataBody(await sendTestEvent(app, actor, params.id, routes.getRouteWebhook)),
       {
         params,
         response: DataBody(history.TestResult),
@@ -219,7 +217,7 @@ export const inboundRouteRoutes = (app: App) =>
     .post(
       '/:id/replay/count',
       async ({ actor, params, body }) =>
-        dataBody(history.toReplayWire(await countReplay(app, actor, params.id, body, routes.getRouteWebhook))),
+        dataBody(await countReplay(app, actor, params.id, body, routes.getRouteWebhook)),
       {
         params,
         body: model.RouteReplayRange,
@@ -234,10 +232,7 @@ export const inboundRouteRoutes = (app: App) =>
     .post(
       '/:id/replay',
       async ({ actor, params, body, status }) =>
-        status(
-          202,
-          dataBody(history.toReplayWire(await replayRange(app, actor, params.id, body, routes.getRouteWebhook))),
-        ),
+        status(202, dataBody(await replayRange(app, actor, params.id, body, routes.getRouteWebhook))),
       {
         params,
         body: model.RouteReplayRange,

@@ -486,5 +486,5 @@ test('a replay over the numbers that a restore skipped counts and scans only eve
   const webhook = app.db.query<{ id: number }, []>('SELECT id FROM webhooks').get()?.id ?? 0
   app.db.run('UPDATE webhooks SET cursor_seq = ? WHERE id = ?', [last + 1, webhook])
   const count = await countReplay(app, actor, id, { from_seq: 1 })
-  expect(count).toEqual({ deliveries: 3, fromSeq: 1, toSeq: last + 1 })
+  expect(count).toEqual({ deliveries: 3, from_seq: 1, to_seq: last + 1 })
 })

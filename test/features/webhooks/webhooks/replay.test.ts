@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'bun:test'
 import { toEventCode } from '#features/core/events/record.ts'
-import { MAX_REPLAYED } from '#features/webhooks/webhooks/history/replay.ts'
+import { MAX_REPLAYED } from '#features/webhooks/webhooks/history/model.ts'
 import { minutes } from '#platform/units.ts'
 import { type ApiResponse, at } from '#test/support/api.ts'
 import { expectError, NOW, shareEmailApi } from '#test/support/email-api.ts'

@@ -125,29 +125,20 @@ export function getDelivery(
   return toDelivery(row)
 }
 
-export interface DeliveryRequest {
-  readonly webhook: Webhook
-  readonly delivery: Delivery
-  /** The body as it is sent; null when the event is no longer kept. */
-  readonly payload: string | null
-  /** Of the last attempt; null: none. Without signatures when the secret was replaced since then. */
-  readonly headers: Readonly<Record<string, string>> | null
-}
-
-/** A delivery with its request. Throws 404, and 403 when the actor may not read the mail that it carries. */
-export function readDeliveryRequest(app: App, actor: Actor, id: string, deliveryId: string): DeliveryRequest {
+/**
+ * A delivery with its request: the body as it is sent, null when the event is no longer kept, and the headers of the
+ * last attempt. Throws 404, and 403 when the actor may not read the mail that it carries.
+ */
+export function readDeliveryRequest(app: App, actor: Actor, id: string, deliveryId: string) {
   const webhook = getWebhook(app.db, actor.accountId, id)
   const delivery = getDelivery(app.db, webhook, deliveryId)
   requireBodyScopes(actor, [delivery.event])
   const payload = readPostedBody(app, webhook, delivery) ?? null
-  return {
-    webhook,
-    delivery,
-    payload,
-    headers: payload === null ? null : toHeaders(app, actor, webhook, delivery, payload),
-  }
+  const headers = payload === null ? null : toHeaders(app, actor, webhook, delivery, payload)
+  return { webhook, delivery, payload, headers }
 }
 
+/** Null: there was no attempt. Without signatures when the secret was replaced since then. */
 function toHeaders(
   app: App,
   actor: Actor,

@@ -8,8 +8,7 @@ import { toWire } from '#platform/http/wire.ts'
 import { formatUuid } from '#platform/ids.ts'
 import { DELIVERY_STATUSES, FORMAT_NOTE, PAYLOAD_FORMATS, TEST_EVENT, WEBHOOK_EVENTS } from '../event-names.ts'
 import type { Webhook } from '../manage/webhooks.ts'
-import { type Delivery, type DeliveryRequest, HISTORY_EVENTS, MAX_LISTED } from './history.ts'
-import { MAX_REPLAYED, type QueuedTest, type ReplayOutcome } from './replay.ts'
+import { type Delivery, HISTORY_EVENTS, MAX_LISTED, type readDeliveryRequest } from './history.ts'
 
 /** More names than there are events, so that duplicates fit. */
 const MAX_EVENT_NAMES = 100
@@ -175,6 +174,9 @@ export const RANGE_FIELDS = {
   ),
 }
 
+/** Maximum number of deliveries that one replay creates. */
+export const MAX_REPLAYED = 10_000
+
 export const ReplayRange = S.StrictObject(
   {
     ...RANGE_FIELDS,
@@ -187,6 +189,7 @@ export const ReplayRange = S.StrictObject(
   },
   { description: `Either from_seq or from is required. One call replays at most ${MAX_REPLAYED} events.` },
 )
+export type ReplayRange = Static<typeof ReplayRange>
 
 const replayFields = (deliveries: string) =>
   Type.Object({
@@ -214,7 +217,7 @@ export const toDeliveryWire = (delivery: Delivery, webhook: Webhook, keys: KeyRi
 })
 
 export const toDeliveryDetail = (
-  { delivery, webhook, payload, headers }: DeliveryRequest,
+  { delivery, webhook, payload, headers }: ReturnType<typeof readDeliveryRequest>,
   keys: KeyRing,
 ): DeliveryDetail => ({ ...toDeliveryWire(delivery, webhook, keys), payload, headers: headers && { ...headers } })
 
@@ -225,15 +228,3 @@ export const toDeliveryFields = (delivery: Delivery, webhook: Webhook, keys: Key
     next_attempt_at: isoTimeOrNull(delivery.nextAt),
     event_id: delivery.seq === null ? null : deriveEventUuid(keys, webhook.accountId, delivery.seq),
   })
-
-export const toTestWire = ({ payload, deliveryId }: QueuedTest): TestResult => ({
-  delivery_id: deliveryId,
-  message: 'The test event is queued; the deliveries of the webhook show its result.',
-  payload,
-})
-
-export const toReplayWire = ({ deliveries, fromSeq, toSeq }: ReplayOutcome): ReplayResult => ({
-  deliveries,
-  from_seq: fromSeq,
-  to_seq: toSeq,
-})

@@ -21,9 +21,8 @@ import { countPending, insertPending } from '../manage/pending.ts'
 import { auditedKindOf, type FindWebhook, getWebhook, type Webhook } from '../manage/webhooks.ts'
 import { readPostedBody } from '../payload/payload.ts'
 import { type Delivery, getDelivery } from './history.ts'
+import { MAX_REPLAYED, type ReplayRange, type ReplayResult, type TestResult } from './model.ts'
 
-/** Maximum number of deliveries that one call creates. */
-export const MAX_REPLAYED = 10_000
 /** Maximum number of pending deliveries per webhook, which limits what replays can accumulate. */
 const MAX_PENDING = 100_000
 const READ_BATCH_SIZE = 5000
@@ -113,25 +112,6 @@ function requireReplayable(app: App, actor: Actor, webhook: Webhook, deliveryId:
     throw conflict('event_gone', 'The event of this delivery is no longer kept, so there is nothing to send again.')
 }
 
-/** A range of events by position and by time, with inclusive limits; a lower limit is required. */
-export interface ReplayInput {
-  readonly from_seq?: number | undefined
-  readonly to_seq?: number | undefined
-  readonly from?: string | undefined
-  readonly to?: string | undefined
-  /** Only these events; omitted: all that the webhook subscribes to. */
-  readonly events?: readonly string[] | undefined
-  /** Only events without a delivery that was accepted or is pending. */
-  readonly undelivered?: boolean | undefined
-}
-
-export interface ReplayOutcome {
-  readonly deliveries: number
-  /** Position of the first replayed event; null when there is none. */
-  readonly fromSeq: number | null
-  readonly toSeq: number | null
-}
-
 /**
  * Queues the events of a range again, in order. Skips events whose first attempt is still to come. Throws 404, 409
  * `webhook_inactive` and `too_many_pending`, and 422 for an invalid range or one of more than MAX_REPLAYED events.
@@ -141,19 +121,16 @@ export async function replayRange(
   app: App,
   actor: Actor,
   id: string,
-  input: ReplayInput,
+  input: ReplayRange,
   find: FindWebhook = getWebhook,
-): Promise<ReplayOutcome> {
+): Promise<ReplayResult> {
   const webhook = find(app.db, actor.accountId, id)
   requireActive(webhook)
   const names = resolveEventNames(webhook, input.events)
   requireBodyScopes(actor, names)
   const events = await readReplayEvents(app, webhook, names, input)
-  const auditMetadata = {
-    from_seq: events[0]?.seq ?? null,
-    to_seq: events.at(-1)?.seq ?? null,
-    deliveries: events.length,
-  }
+  const result = toReplayResult(events)
+  const { deliveries, from_seq, to_seq } = result
   // Runs at least once, because an empty replay is audited too.
   for (let start = 0; start === 0 || start < events.length; start += WRITE_BATCH_SIZE) {
     const batch = events.slice(start, start + WRITE_BATCH_SIZE)
@@ -162,7 +139,11 @@ export async function replayRange(
       requireActive(find(tx.db, actor.accountId, id))
       if (start === 0) {
         requirePendingCapacity(tx, webhook, events.length)
-        auditChange(app, tx, actor, `${auditedKindOf(webhook)}.replayed`, webhook.uuid, auditMetadata)
+        auditChange(app, tx, actor, `${auditedKindOf(webhook)}.replayed`, webhook.uuid, {
+          from_seq,
+          to_seq,
+          deliveries,
+        })
       }
       const now = app.clock.now()
       for (const { seq, type } of batch)
@@ -170,8 +151,14 @@ export async function replayRange(
       tx.afterCommit(() => app.webhookChanged.emit({ webhookId: webhook.id }))
     })
   }
-  return { deliveries: events.length, fromSeq: auditMetadata.from_seq, toSeq: auditMetadata.to_seq }
+  return result
 }
+
+const toReplayResult = (events: readonly EventRow[]): ReplayResult => ({
+  deliveries: events.length,
+  from_seq: events[0]?.seq ?? null,
+  to_seq: events.at(-1)?.seq ?? null,
+})
 
 /**
  * Counts what `replayRange` would queue, and stores nothing. For an inactive webhook: what it would queue if it were
@@ -181,21 +168,20 @@ export async function countReplay(
   app: App,
   actor: Actor,
   id: string,
-  input: ReplayInput,
+  input: ReplayRange,
   find: FindWebhook = getWebhook,
-): Promise<ReplayOutcome> {
+): Promise<ReplayResult> {
   const webhook = find(app.db, actor.accountId, id)
   const names = resolveEventNames(webhook, input.events)
   const cursorSeq = webhook.isActive ? webhook.cursorSeq : readLastSeq(app.db, webhook.accountId)
-  const events = await readReplayEvents(app, { ...webhook, cursorSeq }, names, input)
-  return { deliveries: events.length, fromSeq: events[0]?.seq ?? null, toSeq: events.at(-1)?.seq ?? null }
+  return toReplayResult(await readReplayEvents(app, { ...webhook, cursorSeq }, names, input))
 }
 
 async function readReplayEvents(
   app: App,
   webhook: Webhook,
   names: readonly string[],
-  input: ReplayInput,
+  input: ReplayRange,
 ): Promise<EventRow[]> {
   const codes = JSON.stringify(EVENT_TYPES.filter((type) => names.includes(type)).map(toEventCode))
   const { fromSeq, toSeq, from, to } = resolveRange(app.db, webhook.accountId, input)
@@ -250,15 +236,8 @@ function resolveEventNames(webhook: Webhook, requested: readonly string[] | unde
   return requested
 }
 
-interface Range {
-  readonly fromSeq: number
-  readonly toSeq: number
-  readonly from: Millis
-  readonly to: Millis
-}
-
 /** The range to scan: positions that cover the requested times, and the times themselves. */
-function resolveRange(db: Database, accountId: number, input: ReplayInput): Range {
+function resolveRange(db: Database, accountId: number, input: ReplayRange) {
   if (input.from_seq === undefined && input.from === undefined)
     throw invalid('from_seq', 'Provide from_seq or from, the first event or time to replay.')
   const from = input.from === undefined ? 0 : parseTime('from', input.from)
@@ -318,30 +297,17 @@ function requirePendingCapacity(tx: Tx, webhook: Webhook, count: number): void {
 export const MAX_TESTS = 5
 const WINDOW_MS = minutes(1)
 
-export interface TestPayload {
-  readonly event: typeof TEST_EVENT
-  readonly account_id: string
-  readonly timestamp: string
-  readonly data: { readonly message: string }
-}
-
-export interface QueuedTest {
-  readonly payload: TestPayload
-  /** Public id of its delivery. */
-  readonly deliveryId: string
-}
-
 /**
  * Queues a test event for the webhook, active or not. Throws 404, and 429 `too_many_tests` for the sixth within a
  * minute, counting the tests of all users, keys and the operator.
  * @param find finds the webhook of `id`
  */
-export function sendTestEvent(app: App, actor: Actor, id: string, find: FindWebhook = getWebhook): Promise<QueuedTest> {
+export function sendTestEvent(app: App, actor: Actor, id: string, find: FindWebhook = getWebhook): Promise<TestResult> {
   return app.commit.write((tx) => {
     const { id: webhookId, uuid, routeId, format } = find(tx.db, actor.accountId, id)
     const now = app.clock.now()
     requireTestAllowed(tx, webhookId, now)
-    const payload: TestPayload = {
+    const payload: TestResult['payload'] = {
       event: TEST_EVENT,
       account_id: actor.accountUuid,
       timestamp: isoTime(now),
@@ -351,12 +317,13 @@ export function sendTestEvent(app: App, actor: Actor, id: string, find: FindWebh
     const deliveryId = formatUuid(insertPending(tx, delivery, now))
     auditChange(app, tx, actor, `${auditedKindOf({ routeId })}.tested`, uuid, { delivery_id: deliveryId })
     tx.afterCommit(() => app.webhookChanged.emit({ webhookId, isTest: true }))
-    return { payload, deliveryId }
+    const message = 'The test event is queued; the deliveries of the webhook show its result.'
+    return { delivery_id: deliveryId, message, payload }
   })
 }
 
 /** The posted body. Other providers have no such event, but the receiver must find the fields that it reads first. */
-function toFormat(format: PayloadFormat, { event, timestamp, data, ...rest }: TestPayload): object {
+function toFormat(format: PayloadFormat, { event, timestamp, data, ...rest }: TestResult['payload']): object {
   if (format === 'resend') return { type: event, created_at: timestamp, data }
   if (format === 'postmark') return { RecordType: 'Test', ServerID: 1, Message: data.message }
   return { event, ...rest, timestamp, data }

@@ -110,18 +110,14 @@ export const webhookRoutes = (app: App) =>
       params,
       detail: writes('Delete a webhook', 'Nothing more is sent, and its history is deleted.'),
     })
-    .post(
-      '/:id/test',
-      async ({ actor, params }) => dataBody(model.toTestWire(await sendTestEvent(app, actor, params.id))),
-      {
-        params,
-        response: DataBody(model.TestResult),
-        detail: writes(
-          'Send a test event',
-          `At most ${MAX_TESTS} a minute. It is signed and stored in the history like any other, but neither retried nor counted as a failure.`,
-        ),
-      },
-    )
+    .post('/:id/test', async ({ actor, params }) => dataBody(await sendTestEvent(app, actor, params.id)), {
+      params,
+      response: DataBody(model.TestResult),
+      detail: writes(
+        'Send a test event',
+        `At most ${MAX_TESTS} a minute. It is signed and stored in the history like any other, but neither retried nor counted as a failure.`,
+      ),
+    })
     .get(
       '/:id/deliveries',
       ({ actor, params, query }) => {
@@ -171,8 +167,7 @@ export const webhookRoutes = (app: App) =>
     )
     .post(
       '/:id/replay',
-      async ({ actor, params, body, status }) =>
-        status(202, dataBody(model.toReplayWire(await replayRange(app, actor, params.id, body)))),
+      async ({ actor, params, body, status }) => status(202, dataBody(await replayRange(app, actor, params.id, body))),
       {
         params,
         body: model.ReplayRange,
@@ -185,7 +180,7 @@ export const webhookRoutes = (app: App) =>
     )
     .post(
       '/:id/replay/count',
-      async ({ actor, params, body }) => dataBody(model.toReplayWire(await countReplay(app, actor, params.id, body))),
+      async ({ actor, params, body }) => dataBody(await countReplay(app, actor, params.id, body)),
       {
         params,
         body: model.ReplayRange,
