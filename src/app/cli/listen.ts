@@ -8,7 +8,7 @@ import { join } from 'node:path'
 import { Option } from 'commander'
 import { API, type Api, type WebhookPayload } from '#client/api.ts'
 import { createClient, TassisError } from '#client/client.ts'
-import { collectPayloadEvents, PAYLOAD_FORMATS, type PayloadFormat } from '#features/webhooks/webhooks/event-names.ts'
+import { PAYLOAD_EVENTS, PAYLOAD_FORMATS, type PayloadFormat } from '#features/webhooks/webhooks/event-names.ts'
 import { createRequestHeaders } from '#features/webhooks/webhooks/manage/signature.ts'
 import { attempt } from '#platform/attempt.ts'
 import { hmacSha256 } from '#platform/crypto/crypto.ts'
@@ -76,7 +76,7 @@ interface Listening {
 /** Posts the events of the next page; returns whether it was full. */
 async function forwardPage(options: ListenOptions, api: Api, state: Listening): Promise<boolean> {
   const { format, events, signal } = options
-  const types = (events.length > 0 ? events : collectPayloadEvents(format)).join(',')
+  const types = (events.length > 0 ? events : PAYLOAD_EVENTS[format]).join(',')
   const after = String(state.position ?? 'latest')
   const page = await api.events.list({ after, limit: MAX_EVENTS_PER_PAGE, types }, { signal })
   state.isReachable = true

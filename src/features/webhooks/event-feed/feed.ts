@@ -96,23 +96,16 @@ export interface FeedRequest extends SeqRange {
   readonly characters?: number
 }
 
-/** Some events, and what is left of the range to examine. */
-interface FeedBatch extends SeqRange {
-  readonly events: readonly FeedEvent[]
-  /** Length of the data of its events. */
-  readonly characters: number
-}
-
 /**
- * The first events of the requested types in a range, or the last ones, newest first: a batch of some milliseconds,
- * which may be empty although more events follow.
+ * The first events of the requested types in a range, or the last ones, newest first, with the length of their data and
+ * what is left of the range to examine: a batch of some milliseconds, which may be empty although more events follow.
  */
 export function readFeed(
   app: Pick<App, 'db' | 'keys'>,
   owner: EventOwner,
   query: FeedRequest,
   order: Order = 'oldest',
-): FeedBatch {
+) {
   const { db } = app
   const { accountId } = owner
   const isForwards = order === 'oldest'
@@ -221,11 +214,6 @@ export function parseTypes(text: string | undefined): TypeMask {
   return mask
 }
 
-/** A page; the JSON text of each event. */
-interface ReadPage extends FeedRange {
-  readonly events: readonly string[]
-}
-
 export interface PageRequest {
   /** Where to start, for the oldest first. */
   readonly after?: string | undefined
@@ -246,7 +234,7 @@ export async function readPage(
   owner: EventOwner,
   query: PageRequest,
   awaitTurn: () => Promise<void>,
-): Promise<ReadPage & { readonly nextAfter: number }> {
+) {
   for (;;) {
     const range = readFeedRange(app.db, owner.accountId)
     const { lastSeq } = range
@@ -266,7 +254,7 @@ export async function readNewestPage(
   owner: EventOwner,
   { before, ...query }: PageRequest,
   awaitTurn: () => Promise<void>,
-): Promise<ReadPage & { readonly nextBefore: number | null }> {
+) {
   const { firstSeq, lastSeq } = readFeedRange(app.db, owner.accountId)
   const start = parseQueryInteger('before', before, { fallback: lastSeq + 1, minimum: 1, maximum: MAX_SEQ })
   const newest = findNewestUpTo(app.db, owner.accountId, Math.min(start - 1, lastSeq))
@@ -277,14 +265,14 @@ export async function readNewestPage(
   return { ...range, events, nextBefore: upTo + 1 > range.firstSeq ? upTo + 1 : null }
 }
 
-/** Reads a range until it is examined, the page is full, or events that it has not reached are deleted. */
+/** The JSON of events: reads a range until it is examined, the page is full, or events not reached yet are deleted. */
 async function readBatches(
   app: Pick<App, 'db' | 'keys'>,
   owner: EventOwner,
   { after, upTo, types, limit }: FeedRequest,
   order: Order,
   awaitTurn: () => Promise<void>,
-): Promise<SeqRange & { readonly events: string[] }> {
+) {
   const events: string[] = []
   let left = { after, upTo }
   for (let characters = 0; left.after < left.upTo && events.length < limit && characters < MAX_PAGE_LENGTH; ) {

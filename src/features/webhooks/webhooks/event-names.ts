@@ -101,25 +101,23 @@ export const POSTMARK_RECORD_TYPES = {
   unsubscribed: 'SubscriptionChange',
 } as const satisfies { readonly [Event in WebhookEvent]?: string }
 
-const EVENTS: Readonly<Record<PayloadFormat, readonly string[]>> = {
+/** The events that a form has. */
+export const PAYLOAD_EVENTS: Readonly<Record<PayloadFormat, readonly string[]>> = {
   tassis: WEBHOOK_EVENTS,
   resend: Object.values(RESEND_EVENTS),
   postmark: Object.keys(POSTMARK_RECORD_TYPES),
 }
 
-/** The events that a form has. */
-export const collectPayloadEvents = (format: PayloadFormat): readonly string[] => EVENTS[format]
-
 /** For the descriptions of fields. */
-export const FORMAT_NOTE = `\`tassis\`: our own payloads. \`resend\`: those of Resend, for ${EVENTS.resend.join(', ')}. \`postmark\`: those of Postmark, for ${EVENTS.postmark.join(', ')}.`
+export const FORMAT_NOTE = `\`tassis\`: our own payloads. \`resend\`: those of Resend, for ${PAYLOAD_EVENTS.resend.join(', ')}. \`postmark\`: those of Postmark, for ${PAYLOAD_EVENTS.postmark.join(', ')}.`
 
 /** Throws 422 when a form has no payload for one of the events. */
 export function requireEventsInFormat(format: PayloadFormat, events: readonly string[]): void {
-  const missing = events.find((event) => !EVENTS[format].includes(event))
+  const missing = events.find((event) => !PAYLOAD_EVENTS[format].includes(event))
   if (missing !== undefined)
     throw invalid(
       'events',
-      `The format "${format}" has no payload for ${missing}; it has ${EVENTS[format].join(', ')}. Create another webhook with the format "tassis" for the rest.`,
+      `The format "${format}" has no payload for ${missing}; it has ${PAYLOAD_EVENTS[format].join(', ')}. Create another webhook with the format "tassis" for the rest.`,
       'event_not_in_format',
     )
 }

@@ -5,7 +5,6 @@
 import type { EventData, EventType } from '#features/core/events/record.ts'
 import { DEFAULT_STREAM } from '#features/setup/streams/streams.ts'
 import { isoTime } from '#platform/http/envelope.ts'
-import type { Millis } from '#platform/time/clock.ts'
 import { POSTMARK_RECORD_TYPES } from '../event-names.ts'
 import type { EmailEvent } from './email-event.ts'
 
@@ -58,18 +57,9 @@ function toBounceType(event: EventType, { bounce_type, bounce_category }: EventD
   return BOUNCES_BY_CATEGORY.get(bounce_category ?? '') ?? (bounce_type === 'hard' ? 'HardBounce' : 'SoftBounce')
 }
 
-export interface BounceEvent {
-  readonly type: EventType
-  readonly seq: number
-  readonly at: Millis
-  readonly data: EventData
-  readonly from: string
-  readonly subject: string
-}
-
 /** A bounce, a delay, a failure or a complaint. @param isInactive whether the address is suppressed */
 export function toBounceFields(
-  { type, seq, at, data, from, subject }: BounceEvent,
+  { type, seq, at, data, from, subject }: Pick<EmailEvent, 'type' | 'seq' | 'at' | 'data' | 'from' | 'subject'>,
   email: string,
   isInactive: boolean,
 ) {
