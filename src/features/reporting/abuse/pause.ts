@@ -51,9 +51,9 @@ export interface NewPause {
   /** One sentence for the owner; never names a threshold or a person's address. */
   readonly reason: string
   /** For the operator: stats, links, words. */
-  readonly detail?: Readonly<Record<string, unknown>>
+  readonly detail?: Readonly<Record<string, unknown>> | undefined
   /** Row id of the email that the finding concerns. */
-  readonly emailId?: number
+  readonly emailId?: number | undefined
 }
 
 /** Pauses the actor's account. Returns false, and writes nothing, if the account is paused already. */
@@ -116,12 +116,8 @@ export function findMonitoredAccount(
   return createSystemActor({ accountId, accountUuid: account.uuid })
 }
 
-export interface NewAbuseFinding {
+export interface NewAbuseFinding extends NewPause {
   readonly accountId: number
-  readonly source: PauseSource
-  readonly reason: string
-  readonly detail?: Readonly<Record<string, unknown>> | undefined
-  readonly emailId?: number | undefined
   readonly isPause: boolean
 }
 
@@ -149,11 +145,7 @@ export function addFinding(app: App, tx: Tx, finding: NewAbuseFinding): void {
 }
 
 /** A page of the findings, newest first, of all accounts unless `accountId` is set, with the number on all pages. */
-export const listFindings = (
-  db: Database,
-  accountId: number | undefined,
-  window: RowWindow,
-): { readonly findings: AbuseFinding[]; readonly total: number } => ({
+export const listFindings = (db: Database, accountId: number | undefined, window: RowWindow) => ({
   findings: sql(db).page.all(accountId ?? null, belowId(window), window.limit, window.offset),
   total: sql(db).count.get(accountId ?? null)?.n ?? 0,
 })

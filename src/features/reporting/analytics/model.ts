@@ -3,6 +3,7 @@ import { type Static, Type } from '@sinclair/typebox'
 import { COUNTER_RETENTION_DAYS } from '#features/core/events/purge.ts'
 import type { StreamCounter } from '#features/setup/streams/reputation.ts'
 import { Count, extra, Text, Timestamp } from '#platform/http/schemas.ts'
+import { toWire } from '#platform/http/wire.ts'
 import type { DomainStats } from './domains.ts'
 import { createParameterError, formatDay, PERIOD_FIELDS, PeriodQuery, PeriodRecord, TIME_ZONE_FIELD } from './period.ts'
 import { computeRates, type DayStats, OUTCOMES, type PeriodStats } from './stats.ts'
@@ -208,15 +209,9 @@ const toFraction = (rate: number): number => Math.round(rate * 10_000) / 10_000
 const toPercent = (rate: number): number => Math.round(rate * 10_000) / 100
 
 export function toOverviewWire(stats: PeriodStats): Overview {
-  const { sent, delivered, bounced, opens, clicks, complaints, unsubscribes } = stats
+  const { sent, delivered, bounced, opens, clicks, unsubscribes } = stats
   const { delivery, bounce, complaint, open, click } = computeRates(stats)
-  return {
-    sent,
-    delivered,
-    bounced,
-    opens,
-    clicks,
-    complaints,
+  return toWire(Overview, stats, {
     delivery_rate: toFraction(delivery),
     open_rate: toFraction(open),
     click_rate: toFraction(click),
@@ -230,12 +225,10 @@ export function toOverviewWire(stats: PeriodStats): Overview {
     open_rate_pct: toPercent(open),
     click_rate_pct: toPercent(click),
     bounce_rate_pct: toPercent(bounce),
-    machine_opens: stats.machineOpens,
-    machine_clicks: stats.machineClicks,
     bounce_rate: toFraction(bounce),
     complaint_rate: toFraction(complaint),
     outcomes: { accepted: OUTCOMES.reduce((sum, outcome) => sum + stats.outcomes[outcome], 0), ...stats.outcomes },
-  }
+  })
 }
 
 /** Parses the interval of a query. Throws 400. */
@@ -246,18 +239,13 @@ export function parseInterval(text: string | undefined): Interval {
 }
 
 export function toDomainWire(stats: DomainStats): DomainRecord {
-  const { domain, sent, delivered, bounced } = stats
   const { delivery, bounce, open, click } = computeRates(stats)
-  return {
-    domain,
-    sent,
-    delivered,
-    bounced,
+  return toWire(DomainRecord, stats, {
     delivery_rate: toFraction(delivery),
     bounce_rate: toFraction(bounce),
     open_rate: toFraction(open),
     click_rate: toFraction(click),
-  }
+  })
 }
 
 /** CSV (RFC 4180) with one line per day. */

@@ -10,7 +10,7 @@ import type { Actor, App } from '#features/core/app/app.ts'
 import { authenticated, describeWith } from '#features/core/app/http.ts'
 import { AppError, tooManyRequests } from '#platform/errors.ts'
 import { dataBody, pageBody, timeKey } from '#platform/http/envelope.ts'
-import { createRateLimiter } from '#platform/http/rate-limit.ts'
+import { createRateLimiter, requireTaken } from '#platform/http/rate-limit.ts'
 import { withoutTimeLimit } from '#platform/http/request-context.ts'
 import { DataBody, PageBody, PageQuery, parsePage, Text } from '#platform/http/schemas.ts'
 import { askModel, canUseModel, parseJsonObject } from '#platform/net/llm.ts'
@@ -130,13 +130,7 @@ export function createGenerateInsight(app: App, webhookStats: ReadWebhookStats):
     }
     if (running.size >= MAX_CONCURRENT) throw unavailable('Too many reports are being generated; try again later.')
     const allowance = limiter.take(String(actor.accountId), 1, ATTEMPT_RATE)
-    if (!allowance.ok) {
-      throw tooManyRequests(
-        'rate_limited',
-        'Too many reports failed; wait before you try again.',
-        allowance.retryAfterSeconds,
-      )
-    }
+    requireTaken(allowance, 'Too many reports failed; wait before you try again.')
     running.add(actor.accountId)
     try {
       return await generate(app, actor, webhookStats)

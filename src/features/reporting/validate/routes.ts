@@ -6,9 +6,8 @@ import { type Static, Type } from '@sinclair/typebox'
 import { Elysia } from 'elysia'
 import type { Actor, App } from '#features/core/app/app.ts'
 import { authenticated, requires } from '#features/core/app/http.ts'
-import { tooManyRequests } from '#platform/errors.ts'
 import { describeRoute } from '#platform/http/access.ts'
-import { createRateLimiter } from '#platform/http/rate-limit.ts'
+import { createRateLimiter, requireTaken } from '#platform/http/rate-limit.ts'
 import { StrictObject, StringEnum, Text, TextOrNull } from '#platform/http/schemas.ts'
 import { Slots } from '#platform/queue/slots.ts'
 import type { Clock } from '#platform/time/clock.ts'
@@ -72,14 +71,10 @@ export function createValidate({ clock }: Pick<App, 'clock'>, resolver: Resolver
   const limiter = createRateLimiter(clock)
   const checkMailDomain = createMailDomainChecker(clock, resolver)
   return async (actor, email) => {
-    const allowance = limiter.take(String(actor.accountId), 1, RATE_LIMIT)
-    if (!allowance.ok) {
-      throw tooManyRequests(
-        'rate_limited',
-        `At most ${RATE_LIMIT.ratePerSecond} addresses a second are allowed; wait before you continue.`,
-        allowance.retryAfterSeconds,
-      )
-    }
+    requireTaken(
+      limiter.take(String(actor.accountId), 1, RATE_LIMIT),
+      `At most ${RATE_LIMIT.ratePerSecond} addresses a second are allowed; wait before you continue.`,
+    )
     const mailbox = parseBareAddress(email)
     if (mailbox.kind === 'invalid') {
       return {
