@@ -18,8 +18,8 @@ import { networkOf, networksOf } from '#platform/net/network.ts'
 import { backoffDelayMs } from '#platform/queue/backoff.ts'
 import { minutes, seconds } from '#platform/units.ts'
 import { normaliseAddress } from '#protocols/address/parse.ts'
-import { isKnownNetwork } from './known-networks.ts'
 import type { HashRequest } from './passwords.ts'
+import { isKnownNetwork } from './sessions.ts'
 
 export type Attempts = ReturnType<typeof createAttempts>
 

@@ -19,9 +19,10 @@ import {
   type SessionGate,
 } from '#platform/http/session.ts'
 import { formatUuid, newUuid, parseUuid } from '#platform/ids.ts'
+import { networkOf } from '#platform/net/network.ts'
 import type { Millis } from '#platform/time/clock.ts'
 import { days, hours, seconds } from '#platform/units.ts'
-import { recordNetwork } from './known-networks.ts'
+import { normaliseAddress } from '#protocols/address/parse.ts'
 import { createLinkToken, hashLinkToken } from './links.ts'
 import { findOwnerRefusal, findRoleRefusal, scopesOf } from './roles.ts'
 import type { sessions } from './tables.ts'
@@ -58,6 +59,10 @@ const LAST_SEEN_INTERVAL_MS = hours(1)
 /** Beyond this, the session that was used longest ago ends. */
 const MAX_SESSIONS_PER_USER = 50
 const MAX_USER_AGENT_LENGTH = 300
+/** How long a network in which a user has been signed in is known, as `tables.ts` states it. */
+const NETWORK_RETENTION_MS = days(90)
+/** Beyond this, the network seen longest ago is deleted. */
+const MAX_NETWORKS_PER_USER = 50
 
 const SELECT_LIVE = `SELECT sessions.id, token_hash AS tokenHash, last_seen_at AS lastSeenAt, users.uuid AS userUuid, sessions.account_id AS accountId,
   accounts.uuid AS accountUuid, members.role FROM sessions
@@ -100,6 +105,17 @@ const sql = prepareStatements((db) => ({
   setAccount: db.prepare('UPDATE sessions SET account_id = ? WHERE id = ?'),
   passwordAt: db.prepare<{ passwordAt: Millis | null }, [number]>(
     'SELECT password_at AS passwordAt FROM sessions WHERE id = ?',
+  ),
+  findNetwork: db.prepare<{ one: number }, [string, string, number]>(
+    `SELECT 1 AS one FROM users JOIN known_networks ON user_id = users.id WHERE email = ? AND network = ? AND last_seen_at > ?`,
+  ),
+  recordNetwork: db.prepare<{ userId: number }, [string, number, number]>(
+    `INSERT INTO known_networks (user_id, network, last_seen_at) SELECT user_id, ?, ? FROM sessions WHERE id = ?
+     ON CONFLICT (user_id, network) DO UPDATE SET last_seen_at = excluded.last_seen_at RETURNING user_id AS userId`,
+  ),
+  crowdedNetworks: db.prepare(
+    `DELETE FROM known_networks WHERE user_id = ?1 AND network NOT IN
+     (SELECT network FROM known_networks WHERE user_id = ?1 ORDER BY last_seen_at DESC LIMIT ${MAX_NETWORKS_PER_USER})`,
   ),
   setPasswordAt: db.prepare<{ uuid: Uint8Array }, [number, number]>(
     'UPDATE sessions SET password_at = ? WHERE id = ? RETURNING uuid',
@@ -154,6 +170,19 @@ export function startSession(
   recordNetwork(tx, row.id, browser.ipAddress, now)
   auditChange(app, tx, toUserActor(user, membership, browser.ipAddress), 'session.created', uuid, { by: browser.how })
   return { token, id: row.id }
+}
+
+/**
+ * Whether the user with this address, in any spelling, has been signed in from the network of an IP address, also if that
+ * session has ended. Attempts to sign in from there have separate limits and a separate queue (attempts.ts,
+ * passwords.ts), so that an attack from elsewhere cannot lock a known user out.
+ */
+export const isKnownNetwork = (db: Database, email: string, ipAddress: string, now: Millis): boolean =>
+  sql(db).findNetwork.get(normaliseAddress(email), networkOf(ipAddress), now - NETWORK_RETENTION_MS) !== null
+
+function recordNetwork(tx: Tx, sessionId: number, ipAddress: string, now: Millis): void {
+  const recorded = ipAddress === '' ? null : sql(tx.db).recordNetwork.get(networkOf(ipAddress), now, sessionId)
+  if (recorded) sql(tx.db).crowdedNetworks.run(recorded.userId)
 }
 
 /** Live sessions of a user, most recently used first. */
