@@ -155,7 +155,7 @@ export async function createRoute(app: App, actor: Actor, input: RouteInput): Pr
     const uuid = newUuid()
     const now = app.eventTime()
     const routeId = insertRoute(tx, { uuid, accountId: actor.accountId, ...toRouteFields(checked) }, now)
-    setRouteWebhook(app, tx, actor, toRouteTarget({ id: routeId, uuid }, actor, checked))
+    setRouteWebhook(app, tx, actor, { id: routeId, uuid }, checked)
     auditChange(app, tx, actor, 'inbound_route.created', uuid, toAuditMetadata(checked))
     return getRoute(tx.db, actor.accountId, formatUuid(uuid))
   })
@@ -183,7 +183,7 @@ export async function changeRoute(app: App, actor: Actor, id: string, change: Ro
     const checked = checkRoute(tx.db, actor, applyChange(before, change))
     requireUnique(tx.db, checked, before.id)
     updateRoute(tx, before.id, toRouteFields(checked), app.eventTime())
-    setRouteWebhook(app, tx, actor, toRouteTarget(before, actor, checked))
+    setRouteWebhook(app, tx, actor, before, checked)
     auditChange(app, tx, actor, 'inbound_route.updated', before.uuid, toAuditMetadata(checked))
     return getRoute(tx.db, actor.accountId, id)
   })
@@ -265,12 +265,6 @@ function requireTarget(db: Database, accountId: number, text: string): string {
 }
 
 const toRouteFields = ({ domain, ...rest }: CheckedRoute): RouteFields => ({ ...rest, domainId: domain.id })
-
-const toRouteTarget = (
-  { id, uuid }: Pick<InboundRoute, 'id' | 'uuid'>,
-  { accountId }: Actor,
-  { webhookUrl, isActive }: CheckedRoute,
-) => ({ id, uuid, accountId, url: webhookUrl, isActive })
 
 const toAuditMetadata = (route: CheckedRoute) => ({
   domain: route.domain.domain,

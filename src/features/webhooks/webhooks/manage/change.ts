@@ -25,7 +25,7 @@ import {
 } from '../event-names.ts'
 import { endPending, endPendingBatch } from './pending.ts'
 import { createSealedSecret } from './secrets.ts'
-import { countWebhooks, getWebhook, requireUnchanged, type Webhook } from './webhooks.ts'
+import { getWebhook, requireUnchanged, type Webhook } from './webhooks.ts'
 
 /** Webhooks per account. */
 const MAX_WEBHOOKS = 100
@@ -79,7 +79,7 @@ export async function createWebhook(
   const { clear, sealed } = createSealedSecret(app.keys, uuid)
   const webhook = await app.commit.write((tx) => {
     requirePlanCapacity(app, tx, actor.accountId, 'webhooks', sql(tx.db).existing)
-    if (countWebhooks(tx.db, actor.accountId) >= MAX_WEBHOOKS)
+    if ((sql(tx.db).existing.get(actor.accountId, MAX_WEBHOOKS)?.n ?? 0) >= MAX_WEBHOOKS)
       throw conflict(
         'webhook_limit_reached',
         `An account has at most ${MAX_WEBHOOKS} webhooks; delete one, or add the events to an existing one.`,

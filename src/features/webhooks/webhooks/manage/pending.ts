@@ -12,17 +12,11 @@ import { formatUuid, newUuid, type UuidBytes } from '#platform/ids.ts'
 import type { Millis } from '#platform/time/clock.ts'
 import { days } from '#platform/units.ts'
 import { deliveryStatusCode, TEST_EVENT } from '../event-names.ts'
+import type { webhookDeliveries } from '../tables.ts'
 import { dropPreviousSecrets } from './secrets.ts'
 import { findWebhookById, type Webhook } from './webhooks.ts'
 
-export interface NewDelivery {
-  readonly webhookId: number
-  /** Position of the event in the feed; null for a delivery that has all its data in `payload`. */
-  readonly seq: number | null
-  readonly event: string
-  /** JSON of the body; null when it is built from the event. */
-  readonly payload: string | null
-}
+type NewDelivery = Readonly<Pick<typeof webhookDeliveries.$inferSelect, 'webhookId' | 'seq' | 'event' | 'payload'>>
 
 const sql = prepareStatements((db) => ({
   insert: db.prepare(

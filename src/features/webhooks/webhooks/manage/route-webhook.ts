@@ -4,6 +4,7 @@
  * other.
  */
 import type { Actor, App } from '#features/core/app/app.ts'
+import type { RouteFields } from '#features/receiving/route-rules/rows.ts'
 import type { Tx } from '#platform/db/commit.ts'
 import { prepareStatements } from '#platform/db/open.ts'
 import type { UuidBytes } from '#platform/ids.ts'
@@ -20,30 +21,27 @@ const sql = prepareStatements((db) => ({
   forgetOff: db.prepare('UPDATE webhooks SET off_by_failures = 0 WHERE id = ?'),
 }))
 
-export interface RouteTarget {
-  readonly id: number
-  readonly uuid: UuidBytes
-  readonly accountId: number
-  /** Null: nothing is posted; pending deliveries are ended, and the history stays. */
-  readonly url: string | null
-  readonly isActive: boolean
-}
-
 /**
- * Makes the webhook of a route match the route: new URL, active or inactive. Reactivation resets its failures; events
- * from the inactive time are not sent, but can be replayed. Call `beforeRouteChange` first.
+ * Makes the webhook of a route match the route: new URL, active or inactive. Without a URL nothing is posted: pending
+ * deliveries are ended, and the history stays. Reactivation resets its failures; events from the inactive time are not
+ * sent, but can be replayed. Call `beforeRouteChange` first.
  */
-export function setRouteWebhook(app: App, tx: Tx, actor: Actor, route: RouteTarget): void {
-  const before = findRouteWebhook(tx.db, route.id)
-  const isActive = route.isActive && route.url !== null
+export function setRouteWebhook(
+  app: App,
+  tx: Tx,
+  actor: Actor,
+  { id: routeId, uuid }: { readonly id: number; readonly uuid: UuidBytes },
+  { webhookUrl: url, ...route }: Pick<RouteFields, 'webhookUrl' | 'isActive'>,
+): void {
+  const before = findRouteWebhook(tx.db, routeId)
+  const isActive = route.isActive && url !== null
+  const { accountId } = actor
   if (before) {
-    writeChange(app, tx, before, { url: route.url ?? before.url, events: ROUTE_EVENTS, isActive })
+    writeChange(app, tx, before, { url: url ?? before.url, events: ROUTE_EVENTS, isActive })
     if (!isActive) sql(tx.db).forgetOff.run(before.id)
-  } else if (route.url !== null) {
-    const { id: routeId, uuid, accountId, url } = route
+  } else if (url !== null)
     insertWebhook(app, tx, { uuid, accountId, url, events: ROUTE_EVENTS, secret: new Uint8Array(), isActive, routeId })
-  }
-  if (route.url !== null) ensureInboundSecret(app, tx, actor)
+  if (url !== null) ensureInboundSecret(app, tx, actor)
 }
 
 /** Ends the pending deliveries of an inactive route webhook, before the route is changed. */

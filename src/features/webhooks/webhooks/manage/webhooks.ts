@@ -118,11 +118,8 @@ export const listWebhooksOfAll = (db: Database, accountId: number | undefined, p
 
 export const listWebhooks = (db: Database, accountId: number, page: RowWindow) => ({
   rows: sql(db).page.all(accountId, belowId(page), page.limit, page.offset).map(toWebhook),
-  total: countWebhooks(db, accountId),
+  total: sql(db).count.get(accountId)?.n ?? 0,
 })
-
-/** Number of webhooks that an account created, including inactive ones. */
-export const countWebhooks = (db: Database, accountId: number): number => sql(db).count.get(accountId)?.n ?? 0
 
 /** What it is in the audit log. */
 export const auditedKindOf = ({ routeId }: Pick<Webhook, 'routeId'>): string =>
