@@ -7,23 +7,16 @@ import type { CheckedAnswer } from './check.ts'
 import {
   type GroundedFinding,
   GUIDELINES,
-  type InsightFinding,
   type InsightStats,
   isCritical,
   MAX_FINDINGS,
   MIN_RECIPIENTS,
 } from './stats.ts'
 
-export interface Report {
-  readonly summary: string
-  readonly findings: readonly InsightFinding[]
-  readonly markdown: string
-}
-
 const FALLBACK_NOTE =
   "The model's answer contradicted the stats and was discarded; this report was derived from the stats alone."
 
-export function buildReport(checked: CheckedAnswer, stats: InsightStats, model: string): Report {
+export function buildReport(checked: CheckedAnswer, stats: InsightStats, model: string) {
   const { metrics } = stats
   const isByRule = checked.findings.length === 0 && (checked.dropped > 0 || checked.summary === undefined)
   const findings = checked.findings.length > 0 ? checked.findings : findProblems(metrics)

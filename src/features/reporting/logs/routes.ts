@@ -16,7 +16,6 @@ import { yieldFairly } from '#platform/http/request-context.ts'
 import { errorResponses } from '#platform/http/route-errors.ts'
 import * as S from '#platform/http/schemas.ts'
 import { toWire } from '#platform/http/wire.ts'
-import type { Millis } from '#platform/time/clock.ts'
 import { countLogRows, getRequestLog, kinds, REQUEST_KINDS, toLogId, toLogTime } from './request-log.ts'
 import type { requestLogs } from './tables.ts'
 
@@ -69,13 +68,13 @@ const RequestLogQuery = Type.Object({
 
 const STATUS = /^[1-5](?:xx|\d\d)$/i
 
-function parseStatus(text: string | undefined): Pick<LogFilter, 'minStatus' | 'maxStatus'> {
+function parseStatus(text: string | undefined) {
   if (text === undefined) return {}
   if (!STATUS.test(text)) throw invalid('status', 'status must be a number such as 422, or a class such as 4xx.')
   return { minStatus: Number(text.replaceAll(/x/gi, '0')), maxStatus: Number(text.replaceAll(/x/gi, '9')) }
 }
 
-const toLogFilter = (query: Static<typeof RequestLogQuery>): LogFilter => ({
+const toLogFilter = (query: Static<typeof RequestLogQuery>) => ({
   kind: query.kind && kinds.codeOf(query.kind),
   ...parseStatus(query.status),
   method: query.method?.toUpperCase(),
@@ -137,23 +136,6 @@ type StoredLogEntry = Readonly<Omit<typeof requestLogs.$inferSelect, 'accountId'
   readonly isKey: number
 }
 
-interface LogFilter {
-  /** Code of a kind. */
-  readonly kind?: number | undefined
-  readonly minStatus?: number | undefined
-  readonly maxStatus?: number | undefined
-  readonly method?: string | undefined
-  /** Beginning of the path. */
-  readonly path?: string | undefined
-  readonly actorId?: string | undefined
-  readonly requestId?: string | undefined
-  /** Part of the path, or of code or message of the error. */
-  readonly text?: string | undefined
-  /** Both inclusive. */
-  readonly from?: Millis | undefined
-  readonly to?: Millis | undefined
-}
-
 /** Rows that one query scans, in some milliseconds. */
 const BATCH_SIZE = 5000
 
@@ -190,7 +172,7 @@ const findLogEntry = (db: Database, accountId: number, id: number): StoredLogEnt
 async function listLogEntries(
   db: Database,
   accountId: number,
-  filter: LogFilter,
+  filter: ReturnType<typeof toLogFilter>,
   page: S.Page,
   takeTurn: () => Promise<void>,
 ): Promise<{ entries: StoredLogEntry[]; total: number; hasMore: boolean }> {
