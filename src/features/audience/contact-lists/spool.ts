@@ -22,7 +22,6 @@ export interface SpooledFile {
   readonly sizeBytes: number
   /** Line ends after its header; how many contacts it has is known only after the import. */
   readonly lines: number
-  readonly head: CsvHead
 }
 
 /** Synced while it is received, so that a final sync does not block the disk for everything else. */
@@ -102,7 +101,7 @@ async function writeBody(app: App, handle: FileHandle, body: BodyStream): Promis
   }
   head ??= readHead(start, true)
   const lines = lineEnds + (lastByte === LF ? 0 : 1) - (head.dataLine - 1)
-  return { sizeBytes, lines: Math.max(lines, 0), head }
+  return { sizeBytes, lines: Math.max(lines, 0) }
 }
 
 async function writeAll(handle: FileHandle, bytes: Uint8Array): Promise<void> {
