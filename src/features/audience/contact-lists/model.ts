@@ -36,7 +36,6 @@ export const LIST_FIELDS = {
 }
 
 export const ContactListRecord = Type.Object(LIST_FIELDS)
-export type ContactListRecord = Static<typeof ContactListRecord>
 
 export const ContactListRow = Type.Object({
   ...LIST_FIELDS,
@@ -46,7 +45,6 @@ export const ContactListRow = Type.Object({
     }),
   ),
 })
-export type ContactListRow = Static<typeof ContactListRow>
 
 /** 30 days. */
 const MAX_WELCOME_DELAY_SECONDS = 2_592_000
@@ -117,7 +115,7 @@ export const toListInput = (body: Static<typeof ContactListBody>): ListInput => 
 })
 
 /** Reads the count, so do not call it in the transaction that changes it. */
-export const listWire = (db: Database, list: ContactList, account_id: string): ContactListRecord =>
+export const listWire = (db: Database, list: ContactList, account_id: string) =>
   toWire(ContactListRecord, list, {
     account_id,
     contact_count: readContactCount(db, list.accountId, list.id),
@@ -131,7 +129,7 @@ export const listWire = (db: Database, list: ContactList, account_id: string): C
       list.welcomeTemplateId === null ? null : (findTemplateUuid(db, list.welcomeTemplateId) ?? null),
   })
 
-export const listRowWire = (db: Database, list: ListedContactList, accountUuid: string): ContactListRow => ({
+export const listRowWire = (db: Database, list: ListedContactList, accountUuid: string) => ({
   ...listWire(db, list, accountUuid),
   truncated: list.isTruncated,
 })
@@ -214,7 +212,6 @@ export const NewContactBody = S.StrictObject(
     examples: [{ email: 'ada@example.com', metadata: { first_name: 'Ada' } }],
   },
 )
-export type NewContactBody = Static<typeof NewContactBody>
 
 export const ContactChangeBody = S.StrictObject(
   { metadata: Metadata },

@@ -174,10 +174,7 @@ export const contactListRoutes = (app: App) => {
         if (contacts) {
           if (email !== undefined || metadata !== undefined)
             throw invalid('contacts', 'Set either email, optionally with metadata, or contacts, but not both.')
-          return status(
-            201,
-            await addContacts(app, actor, params.id, contacts, { isConfirmed, findProblems: findProblems }),
-          )
+          return status(201, await addContacts(app, actor, params.id, contacts, { isConfirmed, findProblems }))
         }
         if (email === undefined) throw invalid('email', 'Set email for one contact, or contacts for several.')
         const added = await addContact(app, actor, params.id, { email, metadata }, { isConfirmed })

@@ -79,7 +79,7 @@ ${next && html`<p><a href="${next.href}" target="_top">Continue to ${next.host}<
     isEmbedded
       ? html`${introHtml(form)}
 <form><fieldset disabled>
-${fieldsHtml(view, { ...EMPTY, readValue: readValue })}
+${fieldsHtml(view, { ...EMPTY, readValue })}
 </fieldset></form>
 <div class="done" id="${RESULT_ID}">${status}</div>`
       : html`<h1>${form.title}</h1>

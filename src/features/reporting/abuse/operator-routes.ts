@@ -48,7 +48,6 @@ const STATUS_FIELDS = {
   }),
 }
 const OperatorAccountStatus = Type.Object(STATUS_FIELDS)
-type OperatorAccountStatus = Static<typeof OperatorAccountStatus>
 const OperatorAccountDetail = Type.Object({
   ...STATUS_FIELDS,
   last_30_days: S.Part('Complaint rate of 30 days.', {
@@ -74,7 +73,6 @@ const ResumeResult = Type.Object({
   released_is_at_least: Type.Boolean({ description: 'Whether there may be more.' }),
   still_stopped: S.TextOrNull('Why it still may not send; null: it may.'),
 })
-type ResumeResult = Static<typeof ResumeResult>
 
 const Finding = Type.Object({
   id: S.Text('Id of the finding.'),
@@ -184,7 +182,7 @@ function toAccountDetail(app: App, account: Account) {
 const MAX_COUNTED_RECIPIENTS = 20_000
 
 /** An account with what decides whether it may send. */
-function readAccountStatus(app: App, account: Account): OperatorAccountStatus {
+function readAccountStatus(app: App, account: Account): Static<typeof OperatorAccountStatus> {
   const { config, db, eventTime } = app
   const { delivered, bounced, complained } = readAbuseStats(db, account.id, eventTime())
   const paused = findPause(db, account.id)
@@ -235,7 +233,7 @@ async function pauseByOperator(app: App, operator: Actor, account: Account, text
 }
 
 /** Resumes an account. Throws 409 when it is not paused. */
-async function resumeByOperator(app: App, operator: Actor, account: Account): Promise<ResumeResult> {
+async function resumeByOperator(app: App, operator: Actor, account: Account): Promise<Static<typeof ResumeResult>> {
   const { held, isAll } = countHeld(app.db, account.id, MAX_COUNTED_RECIPIENTS)
   const isResumed = await app.commit.writeFromReserve((tx) => {
     if (!resumeAccount(app, tx, toAccountActor(operator, account))) return false

@@ -65,13 +65,10 @@ export function getInsight(db: Database, accountId: number, id: string): Insight
 }
 
 /** Newest first. */
-export function listInsights(db: Database, accountId: number, page: RowWindow): { insights: Insight[]; total: number } {
-  const statements = sql(db)
-  return {
-    insights: statements.page.all(accountId, ...belowTimeAndId(page), page.limit, page.offset),
-    total: statements.count.get(accountId)?.n ?? 0,
-  }
-}
+export const listInsights = (db: Database, accountId: number, page: RowWindow) => ({
+  insights: sql(db).page.all(accountId, ...belowTimeAndId(page), page.limit, page.offset),
+  total: sql(db).count.get(accountId)?.n ?? 0,
+})
 
 /** Records that a user has read the report; later calls change nothing. Throws 404 when there is none. */
 export function acknowledgeInsight(app: App, actor: Actor, id: string): Promise<Insight> {

@@ -89,13 +89,6 @@ export function insightRoutes(app: App, { webhookStats }: { readonly webhookStat
     )
 }
 
-/**
- * Generates and stores a report. Throws 503 `insights_not_configured`; 429 `insights_generated_recently` within 24
- * hours of the last report; 429 `insights_in_progress`; 429 `rate_limited` after many attempts; 503
- * `insights_unavailable` when the model does not answer; 502 `insights_failed` when its answer is not a report.
- */
-export type GenerateInsight = (actor: Actor) => Promise<Insight>
-
 const INTERVAL_MS = hours(24)
 /** Time limit of all attempts together, so that clients get a response before most time out. */
 const TIMEOUT_MS = seconds(60)
@@ -115,10 +108,16 @@ evidence names every figure that O and R use: M is a name exactly as it is given
 Write numbers in digits, only as they are given, percentages with %, and only those in evidence; S has those of total and of the findings. A guideline is named as one (below the guideline of 2%), the period in days or weeks. Calculate nothing, and round no whole number. Write no number as a word. Name no address, domain, person or URL that is not in the figures. Write English and plain text: no HTML, no Markdown, no links.
 Names: total, week_1 (the oldest) to week_4, recipients by domain (large providers by name, others numbered), stream_N, sending_domain_N (1: the DNS record was verified, 0: it was not), recent_bounces by category, webhooks, access, guideline. Names ending in _pct are percentages. critical is for what passes a guideline named critical, a sending domain without spf or dkim, and webhooks that were switched off.`
 
-export function createGenerateInsight(app: App, webhookStats: ReadWebhookStats): GenerateInsight {
+/**
+ * Returns the function that generates and stores a report. It throws 503 `insights_not_configured`; 429
+ * `insights_generated_recently` within 24 hours of the last report; 429 `insights_in_progress`; 429 `rate_limited` after
+ * many attempts; 503 `insights_unavailable` when the model does not answer; 502 `insights_failed` when its answer is not
+ * a report.
+ */
+export function createGenerateInsight(app: App, webhookStats: ReadWebhookStats) {
   const running = new Set<number>()
   const limiter = createRateLimiter(app.clock)
-  return async (actor) => {
+  return async (actor: Actor): Promise<Insight> => {
     if (!canUseModel(app.config, 'insights') || app.config.llmModel === '') throw notConfigured()
     requireInterval(app, actor.accountId)
     if (running.has(actor.accountId)) {

@@ -43,9 +43,8 @@ const RequestLogRecord = Type.Object({
   }),
   created_at: S.Timestamp({ description: 'When the request ended.' }),
 })
-type RequestLogRecord = Static<typeof RequestLogRecord>
 
-const toRequestLogWire = (entry: StoredLogEntry): RequestLogRecord =>
+const toRequestLogWire = (entry: StoredLogEntry) =>
   toWire(RequestLogRecord, entry, {
     id: String(entry.id),
     kind: kinds.nameOf(entry.kind),

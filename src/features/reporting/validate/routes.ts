@@ -58,19 +58,17 @@ export function validateRoutes(app: Pick<App, 'clock'>, resolver: Resolver) {
     })
 }
 
-/**
- * Throws 429 `rate_limited` when an account asks too often, because validation can be misused to clean lists collected
- * without consent.
- */
-type Validate = (actor: Actor, email: string) => Promise<ValidationResult>
-
 const RATE_LIMIT = { ratePerSecond: 20, burst: 100 }
 
-/** @param resolver must be separate from the resolvers for delivery and for domain verification */
-export function createValidate({ clock }: Pick<App, 'clock'>, resolver: Resolver): Validate {
+/**
+ * Returns the function that validates. It throws 429 `rate_limited` when an account asks too often, because validation
+ * can be misused to clean lists collected without consent.
+ * @param resolver must be separate from the resolvers for delivery and for domain verification
+ */
+export function createValidate({ clock }: Pick<App, 'clock'>, resolver: Resolver) {
   const limiter = createRateLimiter(clock)
   const checkMailDomain = createMailDomainChecker(clock, resolver)
-  return async (actor, email) => {
+  return async (actor: Actor, email: string): Promise<ValidationResult> => {
     requireTaken(
       limiter.take(String(actor.accountId), 1, RATE_LIMIT),
       `At most ${RATE_LIMIT.ratePerSecond} addresses a second are allowed; wait before you continue.`,

@@ -47,7 +47,6 @@ export const RouteRecord = Type.Object({
   created_at: S.Timestamp({ description: 'When it was created.' }),
   updated_at: S.Timestamp({ description: 'When it was last changed.' }),
 })
-export type RouteRecord = Static<typeof RouteRecord>
 
 /** Another spelling of catch_all. */
 const CATCH_ALL_ALIAS = 'catchall'
@@ -132,7 +131,7 @@ export const toRouteChange = (body: Static<typeof RouteChangeBody>): RouteChange
   isActive: body.is_active,
 })
 
-export const toRouteWire = (route: InboundRoute, account_id: string): RouteRecord =>
+export const toRouteWire = (route: InboundRoute, account_id: string) =>
   toWire(RouteRecord, route, { account_id, domain_id: formatUuid(route.domainUuid), pattern: route.givenPattern })
 
 export const RouteDeliveryQuery = Type.Object({
@@ -146,9 +145,12 @@ export const RouteDelivery = Type.Object({
   inbound_email_id: S.UuidOrNull('Inbound email that the delivery posts; null when its event was deleted.'),
   ...DELIVERY_FIELDS,
 })
-export type RouteDelivery = Static<typeof RouteDelivery>
 
-export const toRouteDeliveryWire = (delivery: Delivery, webhook: Webhook, keys: KeyRing): RouteDelivery => ({
+export const toRouteDeliveryWire = (
+  delivery: Delivery,
+  webhook: Webhook,
+  keys: KeyRing,
+): Static<typeof RouteDelivery> => ({
   id: formatUuid(delivery.uuid),
   // The webhook of a route has the id of its route.
   route_id: formatUuid(webhook.uuid),

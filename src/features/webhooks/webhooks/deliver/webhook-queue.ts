@@ -348,7 +348,7 @@ export class WebhookRegistry {
 
   add(queue: WebhookQueue): void {
     const { id, accountId, routeId, cursorSeq } = queue.webhook
-    this.#entries.set(id, { queue: queue, timer: undefined, storedCursor: cursorSeq, cursorTimer: undefined })
+    this.#entries.set(id, { queue, timer: undefined, storedCursor: cursorSeq, cursorTimer: undefined })
     if (routeId !== null)
       this.#routesOfAccount.set(accountId, (this.#routesOfAccount.get(accountId) ?? new Map()).set(routeId, id))
     else this.#byAccount.set(accountId, (this.#byAccount.get(accountId) ?? new Set()).add(id))

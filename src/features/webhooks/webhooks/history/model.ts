@@ -138,7 +138,6 @@ export const DeliveryDetail = Type.Object({
       'Headers of the last attempt; null before the first, and when there is no payload. The signatures are missing when the secret was replaced since then, and without the scope webhooks:write.',
   }),
 })
-export type DeliveryDetail = Static<typeof DeliveryDetail>
 
 export const PayloadQuery = Type.Object({
   format: Type.Optional(
@@ -219,7 +218,11 @@ export const toDeliveryWire = (delivery: Delivery, webhook: Webhook, keys: KeyRi
 export const toDeliveryDetail = (
   { delivery, webhook, payload, headers }: ReturnType<typeof readDeliveryRequest>,
   keys: KeyRing,
-): DeliveryDetail => ({ ...toDeliveryWire(delivery, webhook, keys), payload, headers: headers && { ...headers } })
+): Static<typeof DeliveryDetail> => ({
+  ...toDeliveryWire(delivery, webhook, keys),
+  payload,
+  headers: headers && { ...headers },
+})
 
 const DeliveryFields = Type.Object(DELIVERY_FIELDS)
 
