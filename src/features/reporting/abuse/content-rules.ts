@@ -158,14 +158,13 @@ const toRegistrableDomain = (host: string): string => parse(host).domain ?? host
 
 const isIpHost = (host: string): boolean => parse(host).isIp === true
 
-interface BorrowedBrand {
-  readonly brand: Brand
-  /**
-   * `named`: a label of the host, split at dots and hyphens, is the name. `within`: the name is part of a longer label,
-   * which may be an ordinary word. `alike`: a label looks like the name, but differs from it.
-   */
-  readonly how: 'named' | 'within' | 'alike'
-}
+type BorrowedBrand =
+  /** A label of the host, split at dots and hyphens, is the name. */
+  | { readonly brand: Brand; readonly how: 'named' }
+  /** The name is part of a longer label; that label may be an ordinary word. */
+  | { readonly brand: Brand; readonly how: 'within' }
+  /** A label looks like the name, but differs from it. */
+  | { readonly brand: Brand; readonly how: 'alike' }
 
 /** The brand that a host imitates; undefined if the host imitates none, or belongs to the brand. */
 function findBorrowedBrand(host: string): BorrowedBrand | undefined {

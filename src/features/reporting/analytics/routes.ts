@@ -20,7 +20,9 @@ import { UTC } from '#platform/time/zones.ts'
 import { hours } from '#platform/units.ts'
 import { createAccountQueue, findBusiestDomains } from './domains.ts'
 import * as model from './model.ts'
+import { Overview, PeriodBody, toOverviewWire } from './model.ts'
 import * as periods from './period.ts'
+import { type Period, PeriodQuery, parsePeriod, toPeriodWire } from './period.ts'
 import {
   addStats,
   HOURLY_SOURCES,
@@ -202,11 +204,11 @@ const AccountStats = Type.Composite([
     name: Text('Its name.'),
     parent_account_id: UuidOrNull('Null for the account that owns the key.'),
   }),
-  model.Overview,
+  Overview,
 ])
 
 const Aggregate = Type.Composite([
-  model.Overview,
+  Overview,
   Type.Object({
     total_accounts: Count('Accounts in the totals: your own and your sub-accounts.'),
     accounts: Type.Array(AccountStats, {
@@ -222,14 +224,10 @@ const runQueued = createAccountQueue()
  * Sums a period over an account and its sub-accounts. Yields to the event loop between accounts, which take at most
  * some 2 ms each. Throws 429 when too many of the account's requests wait.
  */
-export const aggregateStats = (app: App, actor: Actor, period: periods.Period): Promise<Aggregate> =>
+export const aggregateStats = (app: App, actor: Actor, period: Period): Promise<Aggregate> =>
   runQueued(app.db, actor.accountId, () => aggregate(app, actor, period))
 
-async function aggregate(
-  { config, db }: App,
-  { accountId, accountUuid }: Actor,
-  period: periods.Period,
-): Promise<Aggregate> {
+async function aggregate({ config, db }: App, { accountId, accountUuid }: Actor, period: Period): Promise<Aggregate> {
   const read = (account_id: string, id: number, name: string) => ({
     account_id,
     name,
@@ -249,7 +247,7 @@ async function aggregate(
     below = last.id
   }
   return {
-    ...model.toOverviewWire(addStats(entries.map(({ stats }) => stats))),
+    ...toOverviewWire(addStats(entries.map(({ stats }) => stats))),
     total_accounts: entries.length,
     // Of accounts that sent the same, the parent comes first.
     accounts: entries
@@ -260,7 +258,7 @@ async function aggregate(
           (a.account_id < b.account_id ? -1 : 1),
       )
       .slice(0, MAX_LISTED_ACCOUNTS)
-      .map(({ stats, ...account }) => ({ ...account, ...model.toOverviewWire(stats) })),
+      .map(({ stats, ...account }) => ({ ...account, ...toOverviewWire(stats) })),
   }
 }
 
@@ -270,12 +268,12 @@ export const subAccountAnalyticsRoutes = (app: App) =>
     .get(
       '/analytics/aggregate',
       async ({ actor, query }) => {
-        const period = periods.parsePeriod(app, actor.accountId, query)
-        return { data: await aggregateStats(app, actor, period), period: periods.toPeriodWire(period) }
+        const period = parsePeriod(app, actor.accountId, query)
+        return { data: await aggregateStats(app, actor, period), period: toPeriodWire(period) }
       },
       {
-        query: periods.PeriodQuery,
-        response: model.PeriodBody(Aggregate),
+        query: PeriodQuery,
+        response: PeriodBody(Aggregate),
         detail: describeRoute(
           'Sum up a period over all sub-accounts',
           requires('analytics:read', 'sub_accounts:manage'),
@@ -288,16 +286,13 @@ export const subAccountAnalyticsRoutes = (app: App) =>
       '/accounts/:id/analytics',
       ({ actor, params: { id }, query }) => {
         const account = getSubAccount(app, actor, id)
-        const period = periods.parsePeriod(app, account.id, query)
-        return {
-          data: model.toOverviewWire(sumPeriod(app.db, account.id, period)),
-          period: periods.toPeriodWire(period),
-        }
+        const period = parsePeriod(app, account.id, query)
+        return { data: toOverviewWire(sumPeriod(app.db, account.id, period)), period: toPeriodWire(period) }
       },
       {
         params: Type.Object({ id: Text('Id of the sub-account.') }),
-        query: periods.PeriodQuery,
-        response: model.PeriodBody(model.Overview),
+        query: PeriodQuery,
+        response: PeriodBody(Overview),
         detail: describeRoute(
           'Sum up a period of a sub-account',
           requires('sub_accounts:manage'),
