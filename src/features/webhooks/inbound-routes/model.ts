@@ -145,12 +145,9 @@ export const RouteDelivery = Type.Object({
   inbound_email_id: S.UuidOrNull('Inbound email that the delivery posts; null when its event was deleted.'),
   ...DELIVERY_FIELDS,
 })
+export type RouteDelivery = Static<typeof RouteDelivery>
 
-export const toRouteDeliveryWire = (
-  delivery: Delivery,
-  webhook: Webhook,
-  keys: KeyRing,
-): Static<typeof RouteDelivery> => ({
+export const toRouteDeliveryWire = (delivery: Delivery, webhook: Webhook, keys: KeyRing): RouteDelivery => ({
   id: formatUuid(delivery.uuid),
   // The webhook of a route has the id of its route.
   route_id: formatUuid(webhook.uuid),

@@ -218,11 +218,7 @@ export const toDeliveryWire = (delivery: Delivery, webhook: Webhook, keys: KeyRi
 export const toDeliveryDetail = (
   { delivery, webhook, payload, headers }: ReturnType<typeof readDeliveryRequest>,
   keys: KeyRing,
-): Static<typeof DeliveryDetail> => ({
-  ...toDeliveryWire(delivery, webhook, keys),
-  payload,
-  headers: headers && { ...headers },
-})
+): Static<typeof DeliveryDetail> => ({ ...toDeliveryWire(delivery, webhook, keys), payload, headers })
 
 const DeliveryFields = Type.Object(DELIVERY_FIELDS)
 

@@ -130,7 +130,7 @@ export async function replayRange(
   requireBodyScopes(actor, names)
   const events = await readReplayEvents(app, webhook, names, input)
   const result = toReplayResult(events)
-  const { deliveries, from_seq, to_seq } = result
+  const { deliveries, ...range } = result
   // Runs at least once, because an empty replay is audited too.
   for (let start = 0; start === 0 || start < events.length; start += WRITE_BATCH_SIZE) {
     const batch = events.slice(start, start + WRITE_BATCH_SIZE)
@@ -139,11 +139,7 @@ export async function replayRange(
       requireActive(find(tx.db, actor.accountId, id))
       if (start === 0) {
         requirePendingCapacity(tx, webhook, events.length)
-        auditChange(app, tx, actor, `${auditedKindOf(webhook)}.replayed`, webhook.uuid, {
-          from_seq,
-          to_seq,
-          deliveries,
-        })
+        auditChange(app, tx, actor, `${auditedKindOf(webhook)}.replayed`, webhook.uuid, { ...range, deliveries })
       }
       const now = app.clock.now()
       for (const { seq, type } of batch)
