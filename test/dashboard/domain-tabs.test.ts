@@ -53,6 +53,8 @@ describeInBrowser('what receivers say about a domain in the dashboard', (open) =
     expect(await seznam.locator('[data-finding^=unknown]').first().isVisible()).toBe(false)
     await seznam.locator('summary').click()
     expect(await seznam.locator('[data-finding^=unknown]').first().isVisible()).toBe(true)
+    const advised = page.locator('[data-finding^=met], [data-finding^=unknown]', { hasText: 'To do:' })
+    expect(await advised.count()).toBe(0)
     await expectFits()
     const apple = page.locator('[data-receiver=apple] [data-finding^=broken]').first()
     expect(await apple.isVisible()).toBe(false)

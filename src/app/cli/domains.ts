@@ -118,14 +118,19 @@ export function addDomainCommands(program: Command): void {
       const found = await api.domains.getRules(id)
       if (found.data.counts.broken > 0) process.exitCode = 1
       output.printResult(options, found, ({ data: { summary, receivers } }) => {
-        const rows = receivers.flatMap((receiver) =>
-          receiver.rules
-            .filter(({ state }) => options.all || state === 'broken' || state === 'at_risk')
-            .map(({ state, title, evidence, fix }) => [receiver.name, state, title, `${evidence} ${fix}`]),
-        )
+        const rules = receivers
+          .flatMap(({ name, rules }) => rules.map((rule) => ({ ...rule, name })))
+          .filter(({ state }) => options.all || state === 'broken' || state === 'at_risk')
+        // What has one cause is one row.
+        const groups = Map.groupBy(rules, ({ state, title, evidence }) => `${state} ${title} ${evidence}`)
+        const rows = [...groups.values()].flatMap(([first, ...others]) => {
+          if (!first) return []
+          const names = [first, ...others].map(({ name }) => name).join(', ')
+          return [[first.state, first.title, names, `${first.evidence} ${first.fix}`.trimEnd()]]
+        })
         return output.joinParagraphs(
           summary,
-          rows.length > 0 && output.formatTable(['RECEIVER', 'STATE', 'RULE', 'EVIDENCE AND WHAT TO DO'], rows),
+          rows.length > 0 && output.formatTable(['STATE', 'RULE', 'RECEIVERS', 'EVIDENCE AND WHAT TO DO'], rows),
         )
       })
     })

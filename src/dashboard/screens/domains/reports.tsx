@@ -101,12 +101,12 @@ export function DomainReports({ report }: { readonly report: DomainReport }) {
 
 type RuleState = SenderRule['state']
 
-/** Worst first. */
+/** In this order: what needs work, what is met, what nobody can tell yet. */
 const STATES: Readonly<Record<RuleState, State>> = {
   broken: { tone: 'bad', word: 'Broken' },
   at_risk: { tone: 'warning', word: 'At risk' },
-  unknown: { tone: 'waiting', word: 'Unknown' },
   met: { tone: 'good', word: 'Met' },
+  unknown: { tone: 'neutral', word: 'Unknown' },
   not_applicable: { tone: 'neutral', word: 'Does not apply' },
 }
 const ORDER = Object.keys(STATES) as RuleState[]
@@ -181,5 +181,5 @@ const toFinding = (
       {evidence} {seenAt !== null && <Time iso={seenAt} />}
     </>
   ),
-  advice: state !== 'met' && state !== 'not_applicable' && `To do: ${fix}`,
+  advice: fix !== '' && `To do: ${fix}`,
 })

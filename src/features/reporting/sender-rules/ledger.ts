@@ -42,7 +42,8 @@ export function readLedger(app: Pick<App, 'db' | 'config' | 'clock'>, witnesses:
   const counts = count(rules)
   const broken = rules.filter(({ state }) => state === 'broken').map(({ title }) => title)
   // For somebody who knows nothing of mail.
-  const summary = fill(broken.length > 0 ? 'summary broken' : 'summary', {
+  const isFine = counts.broken + counts.at_risk === 0 && domain.verifiedAt !== null
+  const summary = fill(isFine ? 'summary fine' : broken.length > 0 ? 'summary broken' : 'summary', {
     ...counts,
     domain: registered.domain,
     binding: countBinding(counts),
@@ -65,14 +66,15 @@ function judge(facts: Facts, receiver: Receiver, google: GoogleReport | undefine
   const peak = bulk > 0 ? readPeak(app.db, domain.accountId, now, domains) : 0
   return receiver.rules.map(({ check, binds, text }) => {
     const { title, fix, google: requirement } = data.checks[check as keyof typeof data.checks]
-    const own = READERS[check]?.(facts, receiver) ?? say('unknown', 'nobody', 'nobody')
+    const own = READERS[check]?.(facts, receiver) ?? say('unknown', 'nobody', 'nobody', { fix })
     // What is met is shown as met, whether it is demanded or not.
     const isLeftAside = binds === 'bulk' && peak < bulk * NEAR_BULK && own.state !== 'met'
     const values = { bulk, peak, name, evidence: own.evidence }
     const bound = isLeftAside ? say('not_applicable', 'counters', 'not bulk', values, own.seen_at) : own
     const verdict = google ? addGoogle(now, bound, google, requirement) : bound
     const state = binds === 'nobody' && verdict.state === 'broken' ? 'at_risk' : verdict.state
-    return { check, title, text, binds, ...verdict, state, fix }
+    const hasFix = state === 'broken' || state === 'at_risk'
+    return { check, title, text, binds, ...verdict, state, fix: hasFix ? fix : '' }
   })
 }
 

@@ -34,7 +34,7 @@ const RULE = Type.Object(
     ),
     evidence: S.Text('What the witness saw.'),
     seen_at: S.TimeOrNull('When the witness saw it; null: now, or never.'),
-    fix: S.Text('How to meet it.'),
+    fix: S.Text('How to meet it; empty unless it is `broken` or `at_risk`.'),
   },
   { title: 'SenderRule' },
 )

@@ -87,8 +87,8 @@ const readDns =
     // Receivers apply SPF to the addresses of the relay.
     if (key === 'spf' && app.config.delivery !== 'direct') return say('unknown', 'nobody', 'relay')
     const seenAt = isoTimeOrNull(checkedAt)
-    if (checkedAt === null) return say('unknown', 'dns', 'dns unchecked')
-    if (now - checkedAt > MAX_AGE_MS) return say('unknown', 'dns', 'dns old', {}, seenAt)
+    if (checkedAt === null) return say('unknown', 'dns', 'dns unchecked', { domain })
+    if (now - checkedAt > MAX_AGE_MS) return say('unknown', 'dns', 'dns old', { domain }, seenAt)
     const lost = verified[key] && failing[key]
     if (lost) return say('at_risk', 'dns', 'dns failing', { since: isoTime(lost.since), looks: lost.looks }, seenAt)
     const state = verified[key] ? 'met' : 'broken'
@@ -127,7 +127,8 @@ const readSources =
     const verdicts = sources.map((source) => {
       const isKnown = source.isChecked || source.problem !== undefined
       const [state, text] = isKnown ? judge(source) : (['unknown', 'ptr unanswered'] as const)
-      return say(state, 'doctor', text, { ...source })
+      // Without its advice, which `fix` gives.
+      return say(state, 'doctor', text, { ...source, problem: source.problem?.replace(/\. .*/, '.') })
     })
     const [worst] = RULE_STATES.toReversed().flatMap((state) => verdicts.filter((one) => one.state === state))
     if (!worst) return say('unknown', 'doctor', 'no source')
@@ -157,7 +158,7 @@ const readUnsubscribe =
 const readComplaints: Reader = ({ app: { db }, domain: { accountId }, now }, receiver) => {
   const { name, domains, feedback_loop: loop } = receiver
   const { delivered, complaints } = readStats(db, accountId, now, domains)
-  const values = { name, delivered, complaints, rate: percent(complaints / delivered) }
+  const values = { name, delivered, complaints, rate: percent(complaints / delivered), min: MIN_RECIPIENTS }
   if (delivered < MIN_RECIPIENTS) return say('unknown', 'counters', 'complaints few', values)
   const state = judgeComplaints(complaints / delivered)
   const lastAt = loop === '' ? null : findLastReport(db, accountId, now, loop)
@@ -169,7 +170,8 @@ const readComplaints: Reader = ({ app: { db }, domain: { accountId }, now }, rec
 const readBounces: Reader = ({ app: { db }, domain: { accountId }, now }, { name, domains }) => {
   const { delivered, bounced } = readStats(db, accountId, now, domains)
   const [all, rate] = [delivered + bounced, bounced / (delivered + bounced)]
-  if (all < MIN_RECIPIENTS) return say('unknown', 'counters', 'bounces few', { bounced, all, name })
+  if (all < MIN_RECIPIENTS)
+    return say('unknown', 'counters', 'bounces few', { bounced, all, name, min: MIN_RECIPIENTS })
   return say(judgeRate(rate, 0.05, 0.1), 'counters', 'bounces', { bounced, all, name, rate: percent(rate) })
 }
 
@@ -218,12 +220,15 @@ export const READERS: Readonly<Record<string, Reader>> = {
   alignment: readAlignment,
   // That EHLO has another name is a matter of `helo`.
   reverse_dns: readSources(({ problem }) =>
-    problem && !problem.includes(' in EHLO') ? ['broken', 'problem'] : ['met', 'ptr'],
+    problem && !problem.includes(' in EHLO') ? ['broken', 'ptr broken'] : ['met', 'ptr'],
   ),
   host_name: readSources(({ problem, ehloName, ip }) =>
     problem ? ['unknown', 'problem'] : isGenericName(ehloName, ip) ? ['at_risk', 'name generic'] : ['met', 'name'],
   ),
-  helo: readSources(({ problem }) => (problem ? ['broken', 'problem'] : ['met', 'helo'])),
+  // Without reverse DNS there is no name to compare: that is a matter of `reverse_dns`.
+  helo: readSources(({ problem }) =>
+    problem ? [problem.includes(' in EHLO') ? 'broken' : 'unknown', 'problem'] : ['met', 'helo'],
+  ),
   tls: readTls,
   one_click: readUnsubscribe('one_click'),
   unsubscribe_honoured: readUnsubscribe('unsubscribe_honoured'),

@@ -118,6 +118,12 @@ describe('GET /v1/domains/{id}/rules', () => {
       expect([name, rule(name).state]).toEqual([name, 'unknown'])
     expect(rule('gmail.format')).toMatchObject({ state: 'met', witness: 'tassis' })
     expect(rule('gmail.arc').state).toBe('not_applicable')
+    // What would make it known; only what is wrong has something to do.
+    expect([rule('gmail.tls'), rule('gmail.format')].map(({ evidence, fix }) => [evidence, fix])).toEqual([
+      ['None of the newest deliveries of the account went to Gmail; the next one shows it.', ''],
+      ['Tassis writes From, Date and Message-ID of each message, one of each.', ''],
+    ])
+    expect(rule('gmail.spam_rate').evidence).toContain('a rate takes 100 deliveries')
     // What only the owner or the receiver can tell.
     for (const name of ['apple.steady_from', 'seznam.steady_from', 't-online.reputation'])
       expect([name, rule(name).state, rule(name).witness]).toEqual([name, 'unknown', 'nobody'])
@@ -149,6 +155,7 @@ describe('GET /v1/domains/{id}/rules', () => {
     const before = await r.read()
     for (const name of ['spf', 'dkim', 'dmarc', 'alignment', 'spf_or_dkim', 'dkim_2048'])
       expect([name, before.rule(`gmail.${name}`).state]).toEqual([name, 'met'])
+    expect(before.summary).toMatch(/^Nothing to do\. \d+ rules of 12 large mailbox providers are met; \d+ need mail,/)
     expect(before.rule('gmail.dmarc')).toMatchObject({ witness: 'dns', seen_at: '2026-01-01T00:00:00.000Z' })
     r.t.break('NXDOMAIN', '_dmarc.example.com', 'send.example.com')
     r.t.clock.advance(minutes(1))
@@ -245,10 +252,15 @@ describe('GET /v1/domains/{id}/rules', () => {
     r.t.dns.zone['25.2.0.192.in-addr.arpa'] = 'NXDOMAIN'
     r.t.clock.advance(hours(2))
     await r.runDoctor()
-    expect((await r.read()).rule('gmail.reverse_dns')).toMatchObject({
+    const nameless = await r.read()
+    expect(nameless.rule('gmail.reverse_dns')).toMatchObject({
       state: 'broken',
-      evidence: expect.stringContaining('192.0.2.25 has no PTR record'),
+      evidence: '192.0.2.25 has no PTR record, so many receivers reject its mail. It should be mail.tassis.test.',
+      fix: expect.stringContaining('set its PTR record'),
     })
+    // One cause, one thing to do.
+    for (const name of ['gmx.helo', 'gmx.host_name'])
+      expect([name, nameless.rule(name).state, nameless.rule(name).fix]).toEqual([name, 'unknown', ''])
   })
 
   test.each(['192-0-2-25.host.test', 'vps-1a2b3c4d.host.test', 'c0000219.dynamic.host.test'])(
