@@ -32,7 +32,7 @@ test('a domain is verified with the records that sending needs, without DMARC an
   // One row for one cause, and nothing to do about what is met.
   const rules = await runTassis(['domains', 'rules', 'sender.test', '--all'], settings)
   expect(rules.stdout.match(/^broken +DMARC policy +Yahoo and AOL, iCloud Mail .* Publish the DMARC/gm)).toHaveLength(1)
-  expect(rules.stdout).toMatch(/^met +DKIM key of 2,048 bits +Gmail, .* has 2048 bits\.$/m)
+  expect(rules.stdout).toMatch(/^met +DKIM key of 2,048 bits +Gmail +The key .* has 2048 bits\.$/m)
 })
 
 test('without a DNS answer, verify says so of each record', async () => {

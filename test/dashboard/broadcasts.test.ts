@@ -132,7 +132,7 @@ describeInBrowser('broadcasts in the dashboard', (open) => {
     await page.getByRole('button', { name: 'Show', exact: true }).click()
     await page.frameLocator('iframe').getByRole('heading', { name: 'Hello Person 3', exact: true }).waitFor()
     await page.getByRole('button', { name: 'Send a test email' }).click()
-    await page.getByText('The test email is on its way.').waitFor()
+    await page.getByText(`The test email is on its way to ${ADA}.`).waitFor()
     const trial = await eventually(() => service.sink.messages[0])
     expect(trial.rcptTo).toEqual([ADA])
     expect(trial.raw).toContain('Subject: [Test] Spring for Person 3')

@@ -28,6 +28,7 @@ describeInBrowser('what receivers say about a domain in the dashboard', (open) =
     await setup.focus()
     await page.keyboard.press('ArrowRight')
     await heading(page, 'No reports yet')
+    await page.getByText('No DMARC record of sender.test asks for reports here.').waitFor()
     await service.receiveRecords(
       [{ ip: '2001:db8:85a3:1234:5678:8a2e:370:7334', count: 1200, signatures: [['<b>x</b>', '<b>x</b>', 'pass']] }],
       {},
@@ -43,7 +44,7 @@ describeInBrowser('what receivers say about a domain in the dashboard', (open) =
     await expectFits()
 
     await page.getByRole('tab', { name: /^Sender rules ?, with problems/ }).click()
-    await page.getByText(/^sender\.test meets \d+ of the \d+ rules that 11 /).waitFor()
+    await page.getByText(/^sender\.test meets \d+ of the \d+ rules that 12 /).waitFor()
     const urgent = page.getByRole('list', { name: 'What needs work' })
     const broken = urgent.locator('[data-finding^=broken]', { hasText: 'DMARC policy' })
     expect(await broken.textContent()).toContain('Yahoo and AOL, iCloud Mail')

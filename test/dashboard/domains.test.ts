@@ -162,7 +162,7 @@ describeInBrowser('the domains in the dashboard', (open) => {
     expect(await page.locator('[aria-current=step]').textContent()).toContain('Test email')
 
     await page.getByRole('button', { name: 'Send a test email' }).click()
-    await page.getByText('The test email is on its way.').waitFor()
+    await page.getByText(`The test email is on its way to ${ADA}.`).waitFor()
     const message = await eventually(() => service.sink.messages[0])
     expect(message.rcptTo).toEqual([ADA])
     expect(message.raw).toContain('Test email from example.com')
@@ -232,6 +232,8 @@ describeInBrowser('the domains in the dashboard', (open) => {
     publish(service, domain, 'spf', 'dkim', 'return_path', 'dmarc')
     await service.api('POST', `/v1/domains/${domain.id}/verify`)
     service.dns.zone[domain.dns_records['dkim']?.host ?? ''] = 'NXDOMAIN'
+    const sending = service.dns.zone['send.example.com'] as NameEntry
+    service.dns.zone['send.example.com'] = { TXT: sending.TXT ?? [] }
     await service.api('POST', `/v1/domains/${domain.id}/verify`)
     // As a rotation leaves it.
     service.app.db.run(
@@ -241,10 +243,13 @@ describeInBrowser('the domains in the dashboard', (open) => {
     await using dashboard = await open(service, ADA)
     const { page } = dashboard
     await dashboard.goTo('/domains')
-    await page.getByText(/Lost DKIM: sends until/).waitFor()
+    await page.getByText(/Lost .*DKIM.*: sends until/).waitFor()
     await page.getByRole('link', { name: 'example.com' }).click()
-    await page.getByText('A record of this domain is missing').waitFor()
+    await page.getByText('Missing in DNS: DKIM, Return path').waitFor()
     await record(page, 'dkim', 'missing')
+    expect(await page.locator('[data-record=dkim]').textContent()).toContain('Lost')
+    const status = page.getByRole('status').filter({ hasText: 'Verified records: ' })
+    expect(await status.textContent()).toBe('Verified records: SPF, DMARC')
     const former = page.getByRole('region', { name: 'Former DKIM keys' })
     await former.getByText('former._domainkey.example.com and formere._domainkey.example.com: keep until').waitFor()
   })

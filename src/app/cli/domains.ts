@@ -120,13 +120,12 @@ export function addDomainCommands(program: Command): void {
       output.printResult(options, found, ({ data: { summary, receivers } }) => {
         const rules = receivers
           .flatMap(({ name, rules }) => rules.map((rule) => ({ ...rule, name })))
-          .filter(({ state }) => options.all || state === 'broken' || state === 'at_risk')
+          .filter(({ fix }) => options.all || fix !== '')
         // What has one cause is one row.
         const groups = Map.groupBy(rules, ({ state, title, evidence }) => `${state} ${title} ${evidence}`)
-        const rows = [...groups.values()].flatMap(([first, ...others]) => {
-          if (!first) return []
-          const names = [first, ...others].map(({ name }) => name).join(', ')
-          return [[first.state, first.title, names, `${first.evidence} ${first.fix}`.trimEnd()]]
+        const rows = [...groups.values()].flatMap((group) => {
+          const names = group.map(({ name }) => name).join(', ')
+          return group.slice(0, 1).map((one) => [one.state, one.title, names, `${one.evidence} ${one.fix}`.trimEnd()])
         })
         return output.joinParagraphs(
           summary,

@@ -104,6 +104,8 @@ export function addReportCommands(program: Command): void {
     .list(
       ({ api, options: { domain } }: ListContext<{ domain?: string }>) => api.operator.listReports({ domain }),
       'id received_at kind domain organisation period_start period_end account counted',
+      {},
+      'No reports yet. The first come a day or two after mail to Gmail and others, if the DMARC record asks for them: `tassis domains verify DOMAIN` shows yours, and `tassis domains records DOMAIN` the address that its rua= must name.',
     )
   add('import <files...>', 'import reports that a mailbox got before; known ones change nothing', {
     'files...': 'XML, JSON, gz, zip or eml files, or folders with them',

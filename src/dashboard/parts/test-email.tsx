@@ -6,11 +6,11 @@ import { FormError } from './form.tsx'
 import { TextLink } from './links.tsx'
 import { Notice } from './status.tsx'
 
-export function useTestEmail(run: () => PromiseLike<{ readonly data: { readonly id: string } }>) {
+export function useTestEmail(run: () => PromiseLike<{ readonly data: { readonly id: string; readonly to: string } }>) {
   const send = useChange(run)
   // Stays when another one fails.
-  const [id, setId] = useState<string>()
-  const isSent = id !== undefined
+  const [sent, setSent] = useState<{ readonly id: string; readonly to: string }>()
+  const isSent = sent !== undefined
   return {
     isSent,
     button: (
@@ -18,7 +18,7 @@ export function useTestEmail(run: () => PromiseLike<{ readonly data: { readonly 
         needs="developer"
         variant={isSent ? 'default' : 'filled'}
         loading={send.isPending}
-        onClick={() => send.mutate(undefined, { onSuccess: ({ data }) => setId(data.id) })}
+        onClick={() => send.mutate(undefined, { onSuccess: ({ data }) => setSent(data) })}
       >
         {isSent ? 'Send another' : 'Send a test email'}
       </ActionButton>
@@ -26,16 +26,16 @@ export function useTestEmail(run: () => PromiseLike<{ readonly data: { readonly 
     outcome: (
       <>
         <div role="status">
-          {isSent && (
+          {sent && (
             <Notice
-              tone="good"
+              tone="active"
               action={
-                <TextLink to="/emails/$id" params={{ id }}>
+                <TextLink to="/emails/$id" params={{ id: sent.id }}>
                   See what happens to it
                 </TextLink>
               }
             >
-              The test email is on its way.
+              The test email is on its way to {sent.to}.
             </Notice>
           )}
         </div>

@@ -234,7 +234,10 @@ function Setup({ domain }: DomainProps) {
       <DomainRecords domain={domain} />
       {!isMissing && <Publishing domain={domain} />}
       <FormerKeys domain={domain} />
-      <DomainSettings domain={domain} />
+      <Section title="Settings">
+        <InboundSetting domain={domain} />
+        <TrackingSetting domain={domain} />
+      </Section>
       <DeleteDomain domain={domain} />
     </Stack>
   )
@@ -243,23 +246,17 @@ function Setup({ domain }: DomainProps) {
 /** A domain that was verified and has lost a record. */
 function Lost({ domain }: DomainProps) {
   if (domain.covered_by || !domain.records_lost_at) return null
+  const lost = listNames(domain.lost_records ?? [])
   return domain.status === 'pending' ? (
     <Notice tone="bad" title="This domain does not send">
-      It has lacked a record for 72 hours, so its mail is rejected. It sends again as soon as the record is found.
+      It has lacked {lost} for 72 hours, so its mail is rejected. It sends again as soon as all is found.
     </Notice>
   ) : (
-    <Notice tone="warning" title="A record of this domain is missing">
-      Its mail is still sent for 72 hours. Restore the record before that.
+    <Notice tone="warning" title={`Missing in DNS: ${lost}`}>
+      Its mail is still sent until 72 hours after the loss. Restore what is missing before that.
     </Notice>
   )
 }
-
-const DomainSettings = ({ domain }: DomainProps) => (
-  <Section title="Settings">
-    <InboundSetting domain={domain} />
-    <TrackingSetting domain={domain} />
-  </Section>
-)
 
 function InboundSetting({ domain }: DomainProps) {
   const change = useChange((inbound_enabled: boolean) => api.domains.update(domain.id, { inbound_enabled }), 'domains')

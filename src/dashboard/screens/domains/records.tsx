@@ -20,6 +20,7 @@ import {
   hasImproved,
   isDone,
   isUnproven,
+  listNames,
   listRecords,
   RECORD_STATES,
   RECORDS,
@@ -72,7 +73,7 @@ export function DomainRecords({ domain }: { readonly domain: Domain }) {
     if (!isReader) await verify.mutateAsync(undefined).catch(() => undefined)
     await query.refetch()
   }
-  const columns = useMemo(() => (data ? toColumns(data, isAbsolute) : []), [data, isAbsolute])
+  const columns = useMemo(() => (data ? toColumns(domain, data, isAbsolute) : []), [domain, data, isAbsolute])
   const isChecking = query.isFetching || verify.isPending
   return (
     <Section
@@ -148,17 +149,17 @@ function Provider({ dns: { provider, nameservers, zone } }: { readonly dns: Doma
 }
 
 /** Announces what turned green: the sentence is read out whenever it changes. */
-const Verified = ({ domain, dns }: { readonly domain: Domain; readonly dns: DomainDns }) => (
-  <VisuallyHidden role="status">
-    {domain.status === 'verified' && `${domain.domain} is verified. `}
-    Verified records:{' '}
-    {listRecords(dns)
-      .flatMap(({ key, status }) => (status === 'verified' ? [RECORDS[key].name] : []))
-      .join(', ')}
-  </VisuallyHidden>
-)
+function Verified({ domain, dns }: { readonly domain: Domain; readonly dns: DomainDns }) {
+  const found = listRecords(dns).flatMap(({ key, status }) => (status === 'verified' ? [key] : []))
+  return (
+    <VisuallyHidden role="status">
+      {domain.status === 'verified' && !domain.records_lost_at && `${domain.domain} is verified. `}
+      {found.length > 0 && `Verified records: ${listNames(found)}`}
+    </VisuallyHidden>
+  )
+}
 
-const toColumns = (dns: DomainDns, isAbsolute: boolean): readonly Column<DnsRecordView>[] => [
+const toColumns = (domain: Domain, dns: DomainDns, isAbsolute: boolean): readonly Column<DnsRecordView>[] => [
   {
     header: 'Record',
     width: '19%',
@@ -179,6 +180,8 @@ const toColumns = (dns: DomainDns, isAbsolute: boolean): readonly Column<DnsReco
     phone: 'aside',
     cell: ({ key, status, inherited_from: parent }) => {
       if (status === 'missing' && key === 'dkim_ed25519') return <StatusLabel tone="neutral">Optional</StatusLabel>
+      if (status === 'missing' && domain.lost_records?.includes(key))
+        return <StatusLabel tone="warning">Lost</StatusLabel>
       return <StateLabel state={{ ...RECORD_STATES[status], ...(parent && { word: 'Inherited' }) }} />
     },
   },

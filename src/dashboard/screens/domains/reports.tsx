@@ -47,8 +47,7 @@ export function DomainReports({ report }: { readonly report: DomainReport }) {
   const passed = totals.aligned + totals.other
   const failed = totals.broken + totals.service + totals.foreign
   const points = series.map(({ day }) => formatDay(new Date(`${day}T12:00:00Z`)))
-  if (series.length === 0)
-    return <EmptyState title="No reports yet" text="They come a day later, once the DMARC record asks for them." />
+  if (series.length === 0) return <EmptyState title="No reports yet" text={findings[0]?.text ?? ''} />
   return (
     <Section title="The last 30 days" description="What receivers reported about mail as this domain.">
       <Findings

@@ -45,7 +45,7 @@ async function checkPolicyAt(resolver: Resolver, domain: string, value: string):
   }
   const problem = findProblem(record)
   const tags = [...parseTags(record)].filter(([name]) => POLICY_TAGS.includes(name))
-  const policy = Object.fromEntries(tags.map(([name, value]) => [name, value.slice(0, 20).toLowerCase()]))
+  const policy = Object.fromEntries(tags.map(([name, value]) => [name, value.slice(0, 1000).toLowerCase()]))
   return problem === undefined
     ? { ...result.verified(`The DMARC record at ${host} is valid: ${result.quoteValue(record)}.`), policy }
     : result.wrong(
@@ -66,7 +66,7 @@ export async function checkTlsReports(resolver: Resolver, { host, value }: DnsRe
     : result.verified(`The TLS report record at ${host} is valid: ${result.quoteValue(record)}.`)
 }
 
-const POLICY_TAGS: readonly string[] = ['p', 'sp', 'adkim', 'aspf', 'pct', 't']
+const POLICY_TAGS: readonly string[] = ['p', 'sp', 'adkim', 'aspf', 'pct', 't', 'rua']
 const POLICIES: readonly string[] = ['none', 'quarantine', 'reject']
 
 function findProblem(record: string): string | undefined {

@@ -416,11 +416,11 @@ describe('dmarc', () => {
     ['v=DMARC1; p=none', { p: 'none' }, 'none'],
     [
       'v=DMARC1;p=reject;sp=quarantine;np=reject;adkim=s;aspf=r;rua=mailto:a@example.com',
-      { p: 'reject', sp: 'quarantine', adkim: 's', aspf: 'r' },
+      { p: 'reject', sp: 'quarantine', adkim: 's', aspf: 'r', rua: 'mailto:a@example.com' },
       'quarantine',
     ],
     ['V = DMARC1 ; p = Quarantine ; pct=50', { p: 'quarantine', pct: '50' }, 'quarantine'],
-    ['v=DMARC1; rua=mailto:reports@example.com', {}, 'none'],
+    ['v=DMARC1; rua=mailto:reports@example.com', { rua: 'mailto:reports@example.com' }, 'none'],
   ])('verifies any valid policy, and reads it: %j', async (text, policy, below) => {
     const domain = 'app.example.com'
     const inherited = await runChecks({ ...dmarcAt(text), [domain]: { A: ['192.0.2.1'] } }, { domain })

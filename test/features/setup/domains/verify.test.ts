@@ -97,7 +97,9 @@ describe('verifying on request', () => {
     expect(result.checks[missing].detail).toMatch(/publish an? \S+ record at/i)
     expect(result.fullyVerified).toBe(isVerified)
     expect(result.domain.verifiedAt !== null).toBe(isVerified)
-    expect(result.domain.dmarcPolicy).toBe(missing === 'dmarc' ? null : '{"p":"none"}')
+    expect(result.domain.dmarcPolicy).toBe(
+      missing === 'dmarc' ? null : '{"p":"none","rua":"mailto:dmarc-reports@send.example.com"}',
+    )
     expect(result.domain.inboundEnabled).toBe(missing !== 'mx')
   })
 
