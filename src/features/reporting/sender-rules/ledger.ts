@@ -73,8 +73,7 @@ function judge(facts: Facts, receiver: Receiver, google: GoogleReport | undefine
     const bound = isLeftAside ? say('not_applicable', 'counters', 'not bulk', values, own.seen_at) : own
     const verdict = google ? addGoogle(now, bound, google, requirement) : bound
     const state = binds === 'nobody' && verdict.state === 'broken' ? 'at_risk' : verdict.state
-    const hasFix = state === 'broken' || state === 'at_risk'
-    return { check, title, text, binds, ...verdict, state, fix: hasFix ? fix : '' }
+    return { check, title, text, binds, ...verdict, state, fix: state === 'broken' || state === 'at_risk' ? fix : '' }
   })
 }
 

@@ -118,7 +118,7 @@ function readDoctor({ witnesses }: Facts, check: string, warning: RuleState): Ve
 
 type Source = ReturnType<RuleWitnesses['sources']>[number]
 
-/** The worst verdict about the public outgoing addresses, if those are what receivers see. */
+/** The worst verdict about the public outgoing addresses, if receivers see those; without advice, which `fix` gives. */
 const readSources =
   (judge: (source: Source) => readonly [RuleState, TextName]): Reader =>
   ({ app: { config }, witnesses }) => {
@@ -127,7 +127,6 @@ const readSources =
     const verdicts = sources.map((source) => {
       const isKnown = source.isChecked || source.problem !== undefined
       const [state, text] = isKnown ? judge(source) : (['unknown', 'ptr unanswered'] as const)
-      // Without its advice, which `fix` gives.
       return say(state, 'doctor', text, { ...source, problem: source.problem?.replace(/\. .*/, '.') })
     })
     const [worst] = RULE_STATES.toReversed().flatMap((state) => verdicts.filter((one) => one.state === state))
