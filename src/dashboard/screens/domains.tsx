@@ -28,7 +28,7 @@ import { DomainStatus, Steps } from './domains/marks.tsx'
 import { Publishing } from './domains/publish.tsx'
 import { DomainRecords } from './domains/records.tsx'
 import { DomainReports, SenderRules } from './domains/reports.tsx'
-import { isNew, listFormerKeys, listMarks, RECORDS, toTypedDomain, toWarningsKey } from './domains/state.ts'
+import { isNew, listFormerKeys, listMarks, listNames, RECORDS, toTypedDomain, toWarningsKey } from './domains/state.ts'
 import { useDomainEvents } from './queries.ts'
 
 const toMissing = (domain: Domain): string =>
