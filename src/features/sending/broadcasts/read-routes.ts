@@ -7,7 +7,7 @@ import { type Static, Type } from '@sinclair/typebox'
 import { Elysia } from 'elysia'
 import { EXPORT_WORK_UNITS } from '#features/core/accounts/work-budget.ts'
 import type { App } from '#features/core/app/app.ts'
-import { authenticated, requires } from '#features/core/app/http.ts'
+import { authenticated, describeWith } from '#features/core/app/http.ts'
 import { type EventType, toEventCode, toEventType } from '#features/core/events/record.ts'
 import { statusCode } from '#features/sending/queue/status.ts'
 import { type ContactList, getList } from '#features/setup/contact-store/lists.ts'
@@ -21,7 +21,6 @@ import { findStreamId } from '#features/setup/streams/streams.ts'
 import { toSuppressionScopeCode } from '#features/setup/suppression-store/check.ts'
 import { prepareStatements } from '#platform/db/open.ts'
 import { belowId } from '#platform/db/row-window.ts'
-import { describeRoute } from '#platform/http/access.ts'
 import { dataBody, pageById } from '#platform/http/envelope.ts'
 import { withoutTimeLimit } from '#platform/http/request-context.ts'
 import { errorResponses } from '#platform/http/route-errors.ts'
@@ -33,6 +32,8 @@ import { BROADCAST_STREAM } from './model.ts'
 import { IS_SUPPRESSED } from './start.ts'
 import { BROADCAST_STATES, countBroadcastEmails, stateName } from './states.ts'
 import type { broadcasts } from './tables.ts'
+
+const readsContacts = describeWith('emails:read', 'contacts:read')
 
 /** With row ids beside the public id, which is that of the operation. */
 interface Row
@@ -235,9 +236,8 @@ export const broadcastReadRoutes = (app: App) =>
       {
         query: S.PageQuery,
         response: S.PageBody(BroadcastRow),
-        detail: describeRoute(
+        detail: readsContacts(
           'List broadcasts',
-          requires('emails:read', 'contacts:read'),
           'Newest first, also those of newsletters. Drafts are newsletters with the status draft.',
         ),
       },
@@ -252,11 +252,7 @@ export const broadcastReadRoutes = (app: App) =>
       {
         params,
         response: S.DataBody(BroadcastRecord),
-        detail: describeRoute(
-          'Get a broadcast',
-          requires('emails:read', 'contacts:read'),
-          'Its operation of the same id is paused, resumed and cancelled.',
-        ),
+        detail: readsContacts('Get a broadcast', 'Its operation of the same id is paused, resumed and cancelled.'),
       },
     )
     .get(
@@ -270,9 +266,8 @@ export const broadcastReadRoutes = (app: App) =>
       {
         params,
         response: S.DataBody(EngagementRecord),
-        detail: describeRoute(
+        detail: describeWith('emails:read')(
           'Count what the readers of a broadcast did',
-          requires('emails:read'),
           'Delivered emails by what their stored events show; each email counts once. Takes some seconds for a million emails.',
         ),
       },
@@ -292,9 +287,8 @@ export const broadcastReadRoutes = (app: App) =>
           ),
         }),
         response: S.DataBody(RecipientCountRecord),
-        detail: describeRoute(
+        detail: describeWith('contacts:read')(
           'Count the recipients of a broadcast',
-          requires('contacts:read'),
           'Who would get a broadcast to the list now, and who would be left out and why. Takes a second or two for a million contacts.',
           errorResponses({ 404: ['contact_list_not_found', 'Contact list not found.'] }),
         ),

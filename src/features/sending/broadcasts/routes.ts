@@ -7,7 +7,7 @@ import { Elysia } from 'elysia'
 import { findFilteredAccountId, getAccount } from '#features/core/accounts/accounts.ts'
 import { OfAccountQuery } from '#features/core/accounts/model.ts'
 import type { Actor, App } from '#features/core/app/app.ts'
-import { authenticated, operatorRoute, requires } from '#features/core/app/http.ts'
+import { authenticated, describeWith, operatorRoute } from '#features/core/app/http.ts'
 import { recordView } from '#features/core/audit-logs/audit.ts'
 import { getOperation, OperationRecord, toOperationWire } from '#features/core/operations/operations.ts'
 import { takesIdempotencyKey } from '#features/sending/accept/model.ts'
@@ -15,7 +15,6 @@ import { RATE_HEADERS, type TakeRate } from '#features/sending/accept/sendable.t
 import { statusCode } from '#features/sending/queue/status.ts'
 import { prepareStatements } from '#platform/db/open.ts'
 import { belowId } from '#platform/db/row-window.ts'
-import { describeRoute } from '#platform/http/access.ts'
 import { dataBody, pageById } from '#platform/http/envelope.ts'
 import { withoutTimeLimit } from '#platform/http/request-context.ts'
 import { errorResponses, responseHeaders } from '#platform/http/route-errors.ts'
@@ -37,7 +36,7 @@ const operationRoute = {
 }
 
 const describeControl = (summary: string, description: string) =>
-  describeRoute(summary, requires('emails:send'), description, {
+  describeWith('emails:send')(summary, description, {
     tags: ['Operations'],
     ...errorResponses({ 409: ['broadcast_over', 'It is not a broadcast, or its state does not allow this.'] }),
   })
@@ -58,9 +57,8 @@ export const broadcastRoutes = (app: App, { takeRate, onTransition }: BroadcastR
       {
         body: NewBroadcast,
         response: { 202: DataBody(BroadcastStarted) },
-        detail: describeRoute(
+        detail: describeWith('emails:send', 'contacts:read')(
           'Send to all active contacts of a list',
-          requires('emails:send', 'contacts:read'),
           'Responds once a snapshot of the recipients and their data is on disk, which takes some seconds for a million. Subject and bodies are templates: `contact`, `list`, `unsubscribe_url` and template_data are their variables. Every email has one-click unsubscribe. Contacts who unsubscribe or are suppressed before their turn are skipped. A repeated Idempotency-Key returns the first response again; with another body it is a 409.',
           {
             ...takesIdempotencyKey(),

@@ -2,12 +2,11 @@
 import { Type } from '@sinclair/typebox'
 import { Elysia } from 'elysia'
 import type { App } from '#features/core/app/app.ts'
-import { authenticated, requires } from '#features/core/app/http.ts'
+import { authenticated, describeWith } from '#features/core/app/http.ts'
 import { downloadStored, readStoredContent } from '#features/core/app/stored-content.ts'
 import { getEmail } from '#features/sending/emails/read.ts'
 import { isBodyHidden } from '#features/sending/emails/wire.ts'
 import { notFound } from '#platform/errors.ts'
-import { describeRoute } from '#platform/http/access.ts'
 import { fileResponseSpec } from '#platform/http/download.ts'
 import { dataBody, pageBody } from '#platform/http/envelope.ts'
 import { errorResponses } from '#platform/http/route-errors.ts'
@@ -25,6 +24,9 @@ import { createLinkChecker, MAX_CHECKED_LINKS, MAX_CHECKS_PER_MINUTE } from './c
 import { MAX_SEARCHED } from './inbox.ts'
 import { CapturedChange, CapturedDeleted, CapturedDetail, CapturedQuery, CapturedRow, LinkCheck } from './model.ts'
 import type { CaptureStore } from './store.ts'
+
+const reads = describeWith('emails:read')
+const sends = describeWith('emails:send')
 
 const CapturedEmail = Type.Object(
   {
@@ -53,9 +55,8 @@ export const captureRoutes = (app: Pick<App, 'db'>, store: Pick<CaptureStore, 'f
     {
       params: Type.Object({ id: Text('Id of the email.') }),
       response: DataBody(CapturedEmail),
-      detail: describeRoute(
+      detail: reads(
         'Get an email as captured',
-        requires('emails:read'),
         'Emails from a domain that is not verified (`sandbox: true`), and all emails in delivery mode `capture`, are delivered to a built-in server that stores them for viewing. System mail is never shown. Messages are deleted by age, and the oldest when space runs out. After that, before delivery, and for emails that were really sent, the response is 404 `not_captured`. An id that does not belong to the account is 404 `email_not_found`.',
       ),
     },
@@ -87,27 +88,24 @@ export const capturedInboxRoutes = (app: App, store: CaptureStore) => {
       {
         query: CapturedQuery,
         response: PageBody(CapturedRow),
-        detail: describeRoute(
+        detail: reads(
           'List captured mail',
-          requires('emails:read'),
           `Newest first: mail of domains that were never verified, and all mail in delivery mode \`capture\`. System mail is left out. \`q\` searches the newest ${MAX_SEARCHED} emails.`,
         ),
       },
     )
     .delete('/', async ({ actor }) => dataBody({ deleted: await deleteAllCaptured(app, store, actor) }), {
       response: DataBody(CapturedDeleted),
-      detail: describeRoute(
+      detail: sends(
         'Delete all captured mail',
-        requires('emails:send'),
         'Deletes the captured messages of the account. The emails and their events stay.',
       ),
     })
     .get('/:id', async ({ actor, params }) => dataBody(await readCapturedDetail(app, store, actor, params.id)), {
       params,
       response: DataBody(CapturedDetail),
-      detail: describeRoute(
+      detail: reads(
         'Get a captured email with its content',
-        requires('emails:read'),
         'The message of the first recipient, parsed. It stays unread until it is marked. `GET /v1/emails/{id}/captured` has the source.',
       ),
     })
@@ -119,14 +117,13 @@ export const capturedInboxRoutes = (app: App, store: CaptureStore) => {
         params,
         body: CapturedChange,
         response: DataBody(CapturedRow),
-        detail: describeRoute('Mark a captured email as read or unread', requires('emails:send')),
+        detail: sends('Mark a captured email as read or unread'),
       },
     )
     .delete('/:id', ({ actor, params }) => deleteCaptured(app, store, actor, params.id), {
       params,
-      detail: describeRoute(
+      detail: sends(
         'Delete a captured email',
-        requires('emails:send'),
         'Deletes the captured messages of the email. The email and its events stay.',
       ),
     })
@@ -135,9 +132,8 @@ export const capturedInboxRoutes = (app: App, store: CaptureStore) => {
       ({ actor, params, request }) => downloadStored(app, request, findCapturedAttachment(app, store, actor, params)),
       {
         params: Type.Object({ id, n: Text('Number of the attachment, from 0.') }),
-        detail: describeRoute(
+        detail: reads(
           'Get the content of an attachment of a captured email',
-          requires('emails:read'),
           'The original bytes, always as a download. Types that a browser could run, such as HTML, are sent as application/octet-stream.',
           fileResponseSpec('The decoded content.'),
         ),
@@ -146,9 +142,8 @@ export const capturedInboxRoutes = (app: App, store: CaptureStore) => {
     .post('/:id/check-links', async ({ actor, params }) => dataBody(await checkLinks(actor, params.id)), {
       params,
       response: DataBody(LinkCheck),
-      detail: describeRoute(
+      detail: sends(
         'Check the links of a captured email',
-        requires('emails:send'),
         `Requests up to ${MAX_CHECKED_LINKS} links of the message now, with HEAD and, if the server reports an error, GET, and follows up to five redirects. Their servers learn the address of this service and that the link was requested. Not requested: addresses in private networks, links that may unsubscribe (those of List-Unsubscribe, and those whose URL or text says so) and pages of this service, also at tracking domains. Of a tracked link, the target is requested, so no click is counted. One check of an account at a time: 429 \`link_check_running\`; and at most ${MAX_CHECKS_PER_MINUTE} a minute.`,
         errorResponses({ 429: ['rate_limited', 'Too many link checks; wait as long as Retry-After says.'] }),
       ),

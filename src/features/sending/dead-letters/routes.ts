@@ -4,9 +4,8 @@ import { Elysia } from 'elysia'
 import { findFilteredAccountId, getAccount } from '#features/core/accounts/accounts.ts'
 import { OfAccountQuery } from '#features/core/accounts/model.ts'
 import type { App } from '#features/core/app/app.ts'
-import { authenticated, operatorRoute, requires } from '#features/core/app/http.ts'
+import { authenticated, describeWith, operatorRoute } from '#features/core/app/http.ts'
 import { recordView } from '#features/core/audit-logs/audit.ts'
-import { describeRoute } from '#platform/http/access.ts'
 import { dataBody, pageById } from '#platform/http/envelope.ts'
 import { DataBody, PageBody, parsePage, parseQueryInteger, StringEnum } from '#platform/http/schemas.ts'
 import { formatUuid, parseUuid } from '#platform/ids.ts'
@@ -20,6 +19,8 @@ import {
   selectDeadLetters,
 } from './dead-letters.ts'
 import * as model from './model.ts'
+
+const sends = describeWith('emails:send')
 
 const tags = ['Dead letters']
 const params = Type.Object({ id: Type.String({ description: 'Id (stream_id) of the dead letter.' }) })
@@ -41,16 +42,15 @@ export const deadLetterRoutes = (app: App) =>
       {
         query: model.DeadLetterQuery,
         response: model.DeadLetterList,
-        detail: describeRoute(
+        detail: describeWith('emails:read')(
           'List dead letters',
-          requires('emails:read'),
           'Recipients whose delivery expired, failed because of the service or is uncertain, newest first.',
         ),
       },
     )
     .delete('/:id', ({ actor, params }) => deleteDeadLetter(app, actor, params.id), {
       params,
-      detail: describeRoute('Delete a dead letter', requires('emails:send')),
+      detail: sends('Delete a dead letter'),
     })
     .post(
       '/:id/retry',
@@ -61,9 +61,8 @@ export const deadLetterRoutes = (app: App) =>
       {
         params,
         response: model.Retried,
-        detail: describeRoute(
+        detail: sends(
           'Send a dead letter again',
-          requires('emails:send'),
           'Puts the recipient back into the queue, with the full time until expiry. A recipient whose delivery is uncertain may get the email twice.',
         ),
       },

@@ -2,7 +2,7 @@
 import { Type } from '@sinclair/typebox'
 import { Elysia } from 'elysia'
 import type { Actor, App } from '#features/core/app/app.ts'
-import { authenticated, requires } from '#features/core/app/http.ts'
+import { authenticated, describeWith } from '#features/core/app/http.ts'
 import { readInstanceId } from '#features/core/fence/restored.ts'
 import { acceptRequest } from '#features/sending/accept/accept.ts'
 import { type SendRequest, SendResponse } from '#features/sending/accept/model.ts'
@@ -10,7 +10,7 @@ import type { TakeRate } from '#features/sending/accept/sendable.ts'
 import { NOT_TRACKED } from '#features/sending/queue/email.ts'
 import { type Domain, getDomain } from '#features/setup/domains/domains.ts'
 import { conflict, invalid } from '#platform/errors.ts'
-import { describeRoute, sessionOnly } from '#platform/http/access.ts'
+import { sessionOnly } from '#platform/http/access.ts'
 import { dataBody } from '#platform/http/envelope.ts'
 import { createRateLimiter, requireTaken } from '#platform/http/rate-limit.ts'
 import { errorResponses, locatedAt } from '#platform/http/route-errors.ts'
@@ -95,9 +95,8 @@ export const domainTestRoutes = (app: App, options: TestMailOptions) => {
       params: Type.Object({ id: Type.String({ description: 'Id of the domain.' }) }),
       body: TestEmailRequest,
       response: { 202: DataBody(SendResponse) },
-      detail: describeRoute(
+      detail: describeWith('emails:send')(
         'Send yourself a test email from a domain',
-        requires('emails:send'),
         'From `test@` the domain to the address of the signed-in user, as any other email. At most 5 an hour for a domain.',
         {
           ...errorResponses({

@@ -2,7 +2,7 @@
 import { type Static, Type } from '@sinclair/typebox'
 import { Elysia } from 'elysia'
 import type { Actor, App } from '#features/core/app/app.ts'
-import { authenticated, requires, requiresOrSupport } from '#features/core/app/http.ts'
+import { authenticated, describeWith, requiresOrSupport } from '#features/core/app/http.ts'
 import type { RecordedEvent } from '#features/core/events/model.ts'
 import { acceptRequest } from '#features/sending/accept/accept.ts'
 import { acceptBatch } from '#features/sending/accept/batch.ts'
@@ -29,6 +29,8 @@ import { resendEmail } from './resend.ts'
 import { cancelEmail, rescheduleEmail } from './scheduled.ts'
 import { parseSearch, type SearchResult, searchEmails } from './search-list.ts'
 import * as wire from './wire.ts'
+
+const sends = describeWith('emails:send')
 
 /** Values from features that this one may not import; `src/app` passes them. */
 export interface EmailRouteOptions {
@@ -70,9 +72,8 @@ export const emailRoutes = (app: App, { maxAttempts, takeRate }: EmailRouteOptio
       {
         body: SendRequest,
         response: { 202: DataBody(SendResponse) },
-        detail: describeRoute(
+        detail: sends(
           'Send an email',
-          requires('emails:send'),
           'Responds when the email is on disk. The header Idempotency-Key is equivalent to idempotency_key. For tests, `sim.` and the host name of the service is a domain of simulated mailboxes: `deliver`, `bounce+5.1.1` with any code, `defer`, `greylist`, `slow`, `drop-after-dot`, `open`, `click`, `complain`. Such mail has all events and webhooks but is `sandbox` mail: it affects neither quota nor reputation nor suppressions.',
           { ...takesIdempotencyKey(), ...responseHeaders(...RATE_HEADERS, 'Idempotency-Mismatch') },
         ),
@@ -88,9 +89,8 @@ export const emailRoutes = (app: App, { maxAttempts, takeRate }: EmailRouteOptio
       {
         body: BatchRequest,
         response: { 202: BatchResponse },
-        detail: describeRoute(
+        detail: sends(
           'Send up to 500 emails',
-          requires('emails:send'),
           'Each email is checked separately; invalid ones are reported in `errors`, the others are sent.',
           { ...takesIdempotencyKey(), ...responseHeaders(...RATE_HEADERS) },
         ),
@@ -171,9 +171,8 @@ export const oneEmailRoutes = (app: App, options: OneEmailRouteOptions) =>
       params,
       body: model.EmailChange,
       response: DataBody(SendResponse),
-      detail: describeRoute(
+      detail: sends(
         'Reschedule an email',
-        requires('emails:send'),
         'Moves a scheduled email to another time, or sends it now. An email that is no longer scheduled is a 409 `email_not_scheduled`.',
       ),
     })
@@ -190,9 +189,8 @@ export const oneEmailRoutes = (app: App, options: OneEmailRouteOptions) =>
         params,
         body: model.ResendRequest,
         response: { 202: DataBody(model.ResendResponse) },
-        detail: describeRoute(
+        detail: sends(
           'Send an email again',
-          requires('emails:send'),
           'Accepts a new email with the same sender, recipients, subject, bodies, headers, attachments, tags and metadata, under the same checks as any other; its detail has `resend_of`. Recipients who got the first one get a second; `warnings` names them, those who may have got it, and suppressed ones, who get none. A 409: `email_open` while the first is still being sent, `content_removed` when its content is no longer stored, `email_of_broadcast`, `email_forwarded`, `system_mail`, `stream_deleted`, `recipients_erased`.',
           {
             ...takesIdempotencyKey({ id: 'Id of the email.' }),
@@ -211,9 +209,8 @@ export const oneEmailRoutes = (app: App, options: OneEmailRouteOptions) =>
       {
         params,
         response: DataBody(model.EmailSource),
-        detail: describeRoute(
+        detail: describeWith('emails:read')(
           'Get the source of an email',
-          requires('emails:read'),
           'The message composed again as it is sent, for its first recipient.',
         ),
       },
@@ -221,5 +218,5 @@ export const oneEmailRoutes = (app: App, options: OneEmailRouteOptions) =>
     .post('/:id/cancel', async ({ actor, params }) => dataBody(await cancelEmail(app, actor, params.id)), {
       params,
       response: DataBody(SendResponse),
-      detail: describeRoute('Cancel a scheduled email', requires('emails:send')),
+      detail: sends('Cancel a scheduled email'),
     })

@@ -2,7 +2,7 @@
 import { Type } from '@sinclair/typebox'
 import { Elysia } from 'elysia'
 import type { Actor, App } from '#features/core/app/app.ts'
-import { authenticated, requires } from '#features/core/app/http.ts'
+import { authenticated, describeWith } from '#features/core/app/http.ts'
 import { SendResponse } from '#features/sending/accept/model.ts'
 import { toBroadcastContact } from '#features/sending/broadcasts/preflight.ts'
 import { createTestMail, type TestMailOptions } from '#features/sending/emails/domain-test.ts'
@@ -17,7 +17,7 @@ import {
 } from '#features/setup/templates/broadcast-data.ts'
 import { startRenderSession } from '#features/setup/templates/render.ts'
 import { AppError, notFound } from '#platform/errors.ts'
-import { describeRoute, sessionOnly } from '#platform/http/access.ts'
+import { sessionOnly } from '#platform/http/access.ts'
 import { dataBody } from '#platform/http/envelope.ts'
 import { errorResponses, locatedAt } from '#platform/http/route-errors.ts'
 import { DataBody, Nullable, OptionalNullable, StrictObject } from '#platform/http/schemas.ts'
@@ -127,9 +127,8 @@ export const newsletterPreviewRoutes = (app: App, options: TestMailOptions) => {
         params,
         query: Type.Object({ contact_email: Type.Optional(ContactEmail) }),
         response: DataBody(NewsletterPreviewRecord),
-        detail: describeRoute(
+        detail: describeWith('contacts:read')(
           'Render a newsletter for a contact',
-          requires('contacts:read'),
           `Nothing is sent; \`unsubscribe_url\` leads nowhere. ${TEMPLATE_ERRORS}`,
         ),
       },
@@ -146,9 +145,8 @@ export const newsletterPreviewRoutes = (app: App, options: TestMailOptions) => {
         params,
         body: TestRequest,
         response: { 202: DataBody(SendResponse) },
-        detail: describeRoute(
+        detail: describeWith('emails:send', 'contacts:read')(
           'Send yourself a test email of a newsletter',
-          requires('emails:send', 'contacts:read'),
           `Rendered for one contact, to the address of the signed-in user, with "[Test]" before its subject; \`unsubscribe_url\` leads nowhere. At most 20 an hour. ${TEMPLATE_ERRORS}`,
           {
             ...errorResponses({

@@ -2,10 +2,9 @@
 import { Type } from '@sinclair/typebox'
 import { Elysia } from 'elysia'
 import type { App } from '#features/core/app/app.ts'
-import { authenticated, requires } from '#features/core/app/http.ts'
+import { authenticated, describeWith } from '#features/core/app/http.ts'
 import { RATE_HEADERS, type TakeRate } from '#features/sending/accept/sendable.ts'
 import { BroadcastStarted } from '#features/sending/broadcasts/model.ts'
-import { describeRoute } from '#platform/http/access.ts'
 import { dataBody, pageById } from '#platform/http/envelope.ts'
 import { withoutTimeLimit } from '#platform/http/request-context.ts'
 import { errorResponses, responseHeaders } from '#platform/http/route-errors.ts'
@@ -22,6 +21,9 @@ import {
   toNewsletterRowWire,
   toNewsletterWire,
 } from './newsletters.ts'
+
+const reads = describeWith('contacts:read')
+const writes = describeWith('contacts:write')
 
 const tags = ['Newsletters']
 const params = Type.Object({ id: Type.String({ description: 'Id of the newsletter.' }) })
@@ -42,9 +44,8 @@ export const newsletterRoutes = (app: App, { takeRate }: { readonly takeRate: Ta
       {
         query: model.NewsletterQuery,
         response: PageBody(model.NewsletterRow),
-        detail: describeRoute(
+        detail: reads(
           'List newsletters',
-          requires('contacts:read'),
           `Newest first. Bodies of more than ${model.MAX_LISTED_BYTES} bytes are omitted.`,
         ),
       },
@@ -56,9 +57,8 @@ export const newsletterRoutes = (app: App, { takeRate }: { readonly takeRate: Ta
       {
         body: model.NewNewsletter,
         response: { 201: DataBody(model.NewsletterRecord) },
-        detail: describeRoute(
+        detail: writes(
           'Create a newsletter',
-          requires('contacts:write'),
           `Creates a draft; its bodies may be added later. ${TEMPLATE_ERROR_NOTE}`,
           errorResponses({ 409: ['too_many_newsletters', `The account has ${MAX_NEWSLETTERS} newsletters.`] }),
         ),
@@ -71,7 +71,7 @@ export const newsletterRoutes = (app: App, { takeRate }: { readonly takeRate: Ta
       {
         params,
         response: DataBody(model.NewsletterRecord),
-        detail: describeRoute('Get a newsletter', requires('contacts:read')),
+        detail: reads('Get a newsletter'),
       },
     )
     .put(
@@ -82,9 +82,8 @@ export const newsletterRoutes = (app: App, { takeRate }: { readonly takeRate: Ta
         params,
         body: model.NewsletterChangeBody,
         response: DataBody(model.NewsletterRecord),
-        detail: describeRoute(
+        detail: writes(
           'Change a draft',
-          requires('contacts:write'),
           `Omitted fields keep their value. ${TEMPLATE_ERROR_NOTE}`,
           errorResponses({ 409: ['newsletter_not_draft', 'It is scheduled, being sent or has ended.'] }),
         ),
@@ -92,9 +91,8 @@ export const newsletterRoutes = (app: App, { takeRate }: { readonly takeRate: Ta
     )
     .delete('/:id', ({ actor, params }) => deleteNewsletter(app, actor, params.id), {
       params,
-      detail: describeRoute(
+      detail: writes(
         'Delete a newsletter',
-        requires('contacts:write'),
         'Its emails and its operation stay.',
         errorResponses({
           409: ['newsletter_not_draft', 'It is scheduled or being sent: cancel its operation first.'],
@@ -112,9 +110,8 @@ export const newsletterRoutes = (app: App, { takeRate }: { readonly takeRate: Ta
         params,
         body: model.SendNewsletter,
         response: { 202: DataBody(BroadcastStarted) },
-        detail: describeRoute(
+        detail: describeWith('emails:send', 'contacts:read')(
           'Send a newsletter',
-          requires('emails:send', 'contacts:read'),
           'To all active contacts of its list, as a broadcast: `contact`, `list`, `unsubscribe_url` and template_data are its variables. Responds once a snapshot of the recipients is on disk. If it is cancelled before the first email, it becomes a draft again.',
           {
             ...responseHeaders(...RATE_HEADERS),

@@ -4,10 +4,9 @@ import { Elysia } from 'elysia'
 import { getAccount } from '#features/core/accounts/accounts.ts'
 import { getPlanTerms } from '#features/core/accounts/plans.ts'
 import type { App } from '#features/core/app/app.ts'
-import { authenticated, requires } from '#features/core/app/http.ts'
+import { authenticated, describeWith } from '#features/core/app/http.ts'
 import { getEmail } from '#features/sending/emails/read.ts'
 import { AppError } from '#platform/errors.ts'
-import { describeRoute } from '#platform/http/access.ts'
 import { onePageBody } from '#platform/http/envelope.ts'
 import { Count, extra, PageBody, Text, Timestamp } from '#platform/http/schemas.ts'
 import { toWire } from '#platform/http/wire.ts'
@@ -36,9 +35,8 @@ export const trackingRoutes = (app: Pick<App, 'config' | 'db'>) =>
     {
       params: Type.Object({ id: Text('Id of the email.') }),
       response: PageBody(LinkRecord),
-      detail: describeRoute(
+      detail: describeWith('emails:read')(
         'List the clicked links of an email',
-        requires('emails:read'),
         'One page with all tracked links that people have clicked, most clicked first. Every click counts, even if several share one `clicked` event; scanners and prefetchers do not count. On a plan without tracking the response is 403 `tracking_not_in_plan`.',
       ),
     },

@@ -2,7 +2,7 @@
 import { type Static, Type } from '@sinclair/typebox'
 import { Elysia } from 'elysia'
 import type { App } from '#features/core/app/app.ts'
-import { authenticated, requires, requiresOrSupport } from '#features/core/app/http.ts'
+import { authenticated, describeWith, requiresOrSupport } from '#features/core/app/http.ts'
 import { readSendResponse } from '#features/sending/accept/accept.ts'
 import { SendResponse } from '#features/sending/accept/model.ts'
 import { RATE_HEADERS, type TakeRate } from '#features/sending/accept/sendable.ts'
@@ -113,9 +113,8 @@ export const retryRoutes = (app: App, { takeRate }: { readonly takeRate: TakeRat
     {
       params: Type.Object({ id: Type.String({ description: 'Id of the email.' }) }),
       response: DataBody(SendResponse),
-      detail: describeRoute(
+      detail: describeWith('emails:send')(
         'Retry a deferred email now',
-        requires('emails:send'),
         'Makes the recipients due that wait for the time of their next attempt. A server that does not answer is still not tried before the end of its backoff of at most 15 minutes; `next_at` says when. A 409 `email_not_deferred` if none waits; a 429 `retried_recently` within 10 seconds of the last attempt.',
         responseHeaders(...RATE_HEADERS),
       ),
