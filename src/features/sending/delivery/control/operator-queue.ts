@@ -20,7 +20,7 @@ import { isoTime } from '#platform/http/envelope.ts'
 import { formatUuid, parseUuid } from '#platform/ids.ts'
 import { parseDomain } from '#protocols/address/domain.ts'
 import { formatTarget, parseTarget } from '../providers/lane-provider.ts'
-import { ProviderRegistry } from '../providers/registry.ts'
+import { registryOf } from '../providers/registry.ts'
 import { releaseWithoutContent } from '../verdict/held-mail.ts'
 import {
   bounceSelected,
@@ -81,7 +81,7 @@ function parseSelectedDomain({ config }: App, text: string): string {
 function parseSelectedProvider({ config }: App, text: string): string {
   const name = text.trim().toLowerCase()
   if (name.includes('.')) return name
-  const { isNamed } = new ProviderRegistry(config).byName(name)
+  const { isNamed } = registryOf(config).byName(name)
   if (!isNamed) throw invalid('provider', `"${name}" is not a provider; \`tassis providers --all\` lists their names.`)
   return name
 }

@@ -40,7 +40,6 @@ import { invalidFields } from '#platform/http/validation.ts'
 import { type Millis, yieldToEventLoop } from '#platform/time/clock.ts'
 import { findLaneProviders } from '../providers/lane-provider.ts'
 import { listSuspendedProviders } from '../providers/pairs.ts'
-import { ProviderRegistry } from '../providers/registry.ts'
 import { WAKE_BATCH_SIZE } from '../schedule/lanes.ts'
 
 /** Recipients changed in one transaction; this takes some 10 ms at most. */
@@ -71,22 +70,20 @@ async function readBatch(
   selector: MailSelector,
   after: QueuePosition,
   limit: number,
-  registry: ProviderRegistry,
 ): Promise<ReturnType<typeof readSelected>> {
   if (selector.provider == null) return readSelected(app.db, selector, after, limit)
   const { lanes } = listSelectedLanes(app.db, selector, after.lane, LOOKED_UP_LANES)
   const names = [...(after.lane === '' ? [] : [after.lane]), ...lanes.map(({ lane }) => lane)]
-  return readSelected(app.db, selector, after, limit, await findLaneProviders(app, registry, names))
+  return readSelected(app.db, selector, after, limit, await findLaneProviders(app, names))
 }
 
 type ControlApp = Pick<App, 'config' | 'db' | 'resolver'>
 
 export async function countSelected(app: ControlApp, selector: MailSelector) {
-  const registry = new ProviderRegistry(app.config)
   let waiting = 0
   let inDelivery = 0
   for (let place: QueuePosition | undefined = QUEUE_START; place; await yieldToEventLoop()) {
-    const read = await readBatch(app, selector, place, COUNTED_BATCH_SIZE, registry)
+    const read = await readBatch(app, selector, place, COUNTED_BATCH_SIZE)
     const processing = read.recipients.filter(({ status }) => status === PROCESSING).length
     inDelivery += processing
     waiting += read.recipients.length - processing
@@ -119,11 +116,10 @@ async function changeSelected(
   change: (tx: Tx, recipient: SelectedRecipient, provider: string | undefined) => Change,
   findProviders?: (lanes: ReadonlySet<string>) => Promise<LaneProviders>,
 ) {
-  const registry = new ProviderRegistry(app.config)
   const counts = { changed: 0, in_delivery: 0, held: 0, unchanged: 0 }
   let place: QueuePosition | undefined = after
   for (let examined = 0; place && examined < MAX_EXAMINED_PER_CALL; ) {
-    const { recipients, place: next } = await readBatch(app, selector, place, CHANGED_BATCH_SIZE, registry)
+    const { recipients, place: next } = await readBatch(app, selector, place, CHANGED_BATCH_SIZE)
     const providers = await findProviders?.(new Set(recipients.map(({ lane }) => lane)))
     const changeOne = (tx: Tx, recipient: SelectedRecipient): Change =>
       recipient.status === PROCESSING ? 'in_delivery' : change(tx, recipient, providers?.get(recipient.lane))
@@ -146,7 +142,6 @@ async function changeSelected(
 export async function retrySelected(app: App, selector: MailSelector, after = QUEUE_START) {
   const suspended = new Set(listSuspendedProviders(app.db))
   const found = new Set<string>()
-  const registry = new ProviderRegistry(app.config)
   const woken = new Set<string>()
   const result = await changeSelected(
     app,
@@ -165,8 +160,7 @@ export async function retrySelected(app: App, selector: MailSelector, after = QU
       woken.add(lane)
       return isDue ? 'unchanged' : 'changed'
     },
-    async (lanes) =>
-      suspended.size > 0 || hasProviderRules(app.db) ? findLaneProviders(app, registry, lanes) : new Map(),
+    async (lanes) => (suspended.size > 0 || hasProviderRules(app.db) ? findLaneProviders(app, lanes) : new Map()),
   )
   return { ...result, suspended: [...found] }
 }

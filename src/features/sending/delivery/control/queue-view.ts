@@ -28,7 +28,6 @@ import { formatRelativeTime, truncate } from '#platform/text.ts'
 import { yieldToEventLoop } from '#platform/time/clock.ts'
 import { seconds } from '#platform/units.ts'
 import { findLaneProvider } from '../providers/lane-provider.ts'
-import { ProviderRegistry } from '../providers/registry.ts'
 import type { DeliveryScheduler } from '../schedule/scheduler.ts'
 import { NO_SERVICE_REASON, NOT_DUE_REASON } from '../schedule/waits.ts'
 
@@ -88,9 +87,8 @@ export async function findProviderHolds(
 ): Promise<ReadonlyMap<string, QueueRule>> {
   const holds = new Map<string, QueueRule>()
   if (!hasProviderRules(app.db)) return holds
-  const registry = new ProviderRegistry(app.config)
   const lookups = lanes.slice(0, MAX_LOOKED_UP).map(async (lane) => {
-    const hold = findHold(app.db, lane, await findLaneProvider(app, registry, lane))
+    const hold = findHold(app.db, lane, await findLaneProvider(app, lane))
     if (hold) holds.set(lane, hold)
   })
   const timedOut = Promise.withResolvers<void>()

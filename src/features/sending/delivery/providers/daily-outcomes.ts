@@ -9,14 +9,13 @@ import { dayOf } from '#features/core/events/daily-stats.ts'
 import { toEventCode } from '#features/core/events/record.ts'
 import type { Tx } from '#platform/db/commit.ts'
 import { prepareStatements } from '#platform/db/open.ts'
-import { perOwner } from '#platform/per-owner.ts'
 import type { Config } from '#platform/settings/config.ts'
 import { parseOutboundSource } from '#platform/settings/outbound-source.ts'
 import type { Millis } from '#platform/time/clock.ts'
 import type { AttemptSession } from '../protocol.ts'
 import type { TrafficOutcome } from './limits.ts'
 import type { Pair } from './pair.ts'
-import { labelProvider, OVERFLOW_PROVIDER, ProviderRegistry, SMARTHOST_PROVIDER } from './registry.ts'
+import { labelProvider, OVERFLOW_PROVIDER, registryOf, SMARTHOST_PROVIDER } from './registry.ts'
 
 /** For how many days outcomes and replies are stored. */
 export const OUTCOME_DAYS = 90
@@ -84,8 +83,6 @@ export function countProviderComplaint(
   const provider = isRelayed ? relay : labelProvider(registryOf(config).findProvider(name, [{ host: name }]))
   tx.add(`${KEY_PREFIX}${dayOf(at)}|${source}|${provider}|complaints|0|`, 1)
 }
-
-const registryOf = perOwner((config: Config) => new ProviderRegistry(config))
 
 /** Part of the Committer's `flush`: writes the gathered additions. */
 export function flushDailyOutcomes(db: Database, deltas: ReadonlyMap<string, number>): void {

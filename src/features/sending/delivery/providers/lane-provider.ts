@@ -9,7 +9,7 @@ import { findRedirect, type LaneProviders } from '#features/sending/queue/queue-
 import { shuffle } from '#platform/ids.ts'
 import { parseDomain } from '#protocols/address/domain.ts'
 import { resolveMailHosts } from '#protocols/dns/mail-route.ts'
-import { type ProviderRegistry, SMARTHOST_PROVIDER } from './registry.ts'
+import { registryOf, SMARTHOST_PROVIDER } from './registry.ts'
 
 export interface RedirectTarget {
   readonly host: string
@@ -43,13 +43,10 @@ export const formatTarget = ({ host, isHost, port }: RedirectTarget): string =>
 type LookupApp = Pick<App, 'config' | 'db' | 'resolver'>
 
 /** The name of the provider; undefined for mail that stays on this machine, and when the MX hosts are not known. */
-export async function findLaneProvider(
-  app: LookupApp,
-  registry: ProviderRegistry,
-  lane: string,
-): Promise<string | undefined> {
+export async function findLaneProvider(app: LookupApp, lane: string): Promise<string | undefined> {
   const domain = domainOfLane(lane)
   if (domain === SANDBOX_LANE || domain === SIMULATOR_LANE || app.config.delivery === 'capture') return undefined
+  const registry = registryOf(app.config)
   // Only a redirect that names no provider: others begin from the provider that is found here.
   const redirect = parseTarget(findRedirect(app.db, lane) ?? '')
   if (redirect?.isHost) return registry.providerOfHosts([redirect]).name
@@ -59,11 +56,5 @@ export async function findLaneProvider(
 }
 
 /** The providers of lanes, looked up at the same time. */
-export const findLaneProviders = async (
-  app: LookupApp,
-  registry: ProviderRegistry,
-  lanes: Iterable<string>,
-): Promise<LaneProviders> =>
-  new Map(
-    await Promise.all([...lanes].map(async (lane) => [lane, await findLaneProvider(app, registry, lane)] as const)),
-  )
+export const findLaneProviders = async (app: LookupApp, lanes: Iterable<string>): Promise<LaneProviders> =>
+  new Map(await Promise.all([...lanes].map(async (lane) => [lane, await findLaneProvider(app, lane)] as const)))

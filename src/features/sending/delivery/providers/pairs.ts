@@ -11,7 +11,7 @@ import { hours } from '#platform/units.ts'
 import type { providerPairs } from '../tables.ts'
 import { findWarmUp, isEstablished, saveWarmUp, type TrafficOutcome, WarmUp } from './limits.ts'
 import { type Instant, keyOfPair, Pair, type PairState } from './pair.ts'
-import { type Provider, ProviderRegistry } from './registry.ts'
+import { type Provider, type ProviderRegistry, registryOf } from './registry.ts'
 
 export interface PairsOptions {
   readonly app: Pick<App, 'clock' | 'config' | 'commit' | 'db' | 'log'>
@@ -42,7 +42,7 @@ export class Pairs {
   constructor(options: PairsOptions) {
     this.#options = options
     this.#clock = options.app.clock
-    this.registry = new ProviderRegistry(options.app.config)
+    this.registry = registryOf(options.app.config)
     this.#store = new PairStore(options.app)
     for (const { provider, source, ...state } of this.#store.read())
       this.get(this.registry.byName(provider), source).restore(state, this.instant())

@@ -9,6 +9,7 @@ import { nameSite } from '#features/sending/transport-security/transport-securit
 import { attempt } from '#platform/attempt.ts'
 import { StrictObject, StringEnum } from '#platform/http/schemas.ts'
 import { createCheck } from '#platform/http/validation.ts'
+import { perOwner } from '#platform/per-owner.ts'
 import { type Config, ConfigError } from '#platform/settings/config.ts'
 import { HOST_NAME } from '#platform/settings/setting-kinds.ts'
 import { seconds } from '#platform/units.ts'
@@ -213,5 +214,8 @@ export class ProviderRegistry {
     return undefined
   }
 }
+
+/** The providers of a configuration; the file is read once. Throws ConfigError for a mistake in it. */
+export const registryOf = perOwner((config: Config) => new ProviderRegistry(config))
 
 const toProvider = (policy: ProviderPolicy): Provider => ({ name: policy.name, isNamed: true, policy })

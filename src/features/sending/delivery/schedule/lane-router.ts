@@ -50,8 +50,8 @@ export class LaneRouter {
 
   /** Whether an operator holds the provider of a lane, which is looked up only while a rule names a provider. */
   async isProviderHeld(lane: Lane): Promise<boolean> {
-    const { app, pairs } = this.#options
-    lane.provider = hasProviderRules(app.db) ? await findLaneProvider(app, pairs.registry, lane.name) : undefined
+    const { app } = this.#options
+    lane.provider = hasProviderRules(app.db) ? await findLaneProvider(app, lane.name) : undefined
     return lane.provider !== undefined && findHold(app.db, lane.name, lane.provider) !== undefined
   }
 
