@@ -296,9 +296,9 @@ export function createRoutes(
     certificateRoutes(app),
     masterKeyRoutes(app),
     operatorStatusRoutes(opened, state),
-    operatorQueueRoutes(app, { scheduler }),
+    operatorQueueRoutes(app, scheduler),
     operatorEmailRoutes(app, { maxAttempts }),
-    operatorExplainRoutes(app, { scheduler }),
+    operatorExplainRoutes(app, scheduler),
     operatorDeadLetterRoutes(app),
     operatorOperationRoutes(app),
     operatorWebhookRoutes(app),
@@ -310,7 +310,7 @@ export function createRoutes(
     operatorComplaintRoutes(app),
     operatorReportRoutes(app, { parser }),
     operatorMailRoutes(app, { readText: createMailTextReader(app, parser), retry: retryOperatorMail }),
-    operatorProviderRoutes(app, { scheduler }),
+    operatorProviderRoutes(app, scheduler),
     operatorReputationRoutes(app, () =>
       (state.doctorReport()?.findings ?? [])
         .filter((finding) => finding.check === 'block_lists' && isBad(finding))

@@ -25,7 +25,7 @@ import { describeRedirect, isHoldReason } from '#features/sending/queue/queue-ru
 import { dataBody, isoTime, isoTimeOrNull } from '#platform/http/envelope.ts'
 import { DataBody, Nullable, notFoundById, parseUuidParam, TextOrNull, Timestamp } from '#platform/http/schemas.ts'
 import { formatUuid } from '#platform/ids.ts'
-import type { DeliveryScheduler } from '../schedule/scheduler.ts'
+import type { DeliveryScheduler, FindScheduler } from '../schedule/scheduler.ts'
 import { isSuspension, NOT_DUE_REASON } from '../schedule/waits.ts'
 import { createExplanationContext } from './actions.ts'
 import { Attempt, attemptWire } from './attempt-routes.ts'
@@ -55,11 +55,7 @@ const ExplainedEmail = Type.Composite([
 
 const MAX_ATTEMPTS = 1000
 
-/** @param context.scheduler of this process, once it delivers */
-export const operatorExplainRoutes = (
-  app: App,
-  { scheduler }: { readonly scheduler: () => DeliveryScheduler | undefined },
-) =>
+export const operatorExplainRoutes = (app: App, scheduler: FindScheduler) =>
   new Elysia({ prefix: '/v1/operator/emails' }).use(authenticated).get(
     '/:id/explanation',
     async ({ actor, params }) => {

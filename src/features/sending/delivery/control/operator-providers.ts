@@ -14,7 +14,7 @@ import { NO_COUNTS } from '../providers/limits.ts'
 import { type Instant, Pair } from '../providers/pair.ts'
 import { Pairs } from '../providers/pairs.ts'
 import type { ProviderPolicy } from '../providers/registry.ts'
-import type { DeliveryScheduler } from '../schedule/scheduler.ts'
+import type { DeliveryScheduler, FindScheduler } from '../schedule/scheduler.ts'
 import { adviseOnAttempt } from './explain.ts'
 
 const ProviderQuery = Type.Object({
@@ -88,11 +88,7 @@ const DeliveryAlert = Type.Object({
 })
 export type DeliveryAlert = Static<typeof DeliveryAlert>
 
-/** @param context.scheduler of this process, once it delivers */
-export const operatorProviderRoutes = (
-  app: App,
-  { scheduler }: { readonly scheduler: () => DeliveryScheduler | undefined },
-) =>
+export const operatorProviderRoutes = (app: App, scheduler: FindScheduler) =>
   new Elysia({ prefix: '/v1/operator' })
     .use(authenticated)
     .get(

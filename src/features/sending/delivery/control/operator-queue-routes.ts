@@ -12,7 +12,7 @@ import type { RowKey } from '#platform/db/row-window.ts'
 import { dataBody, isoTime, pageBody } from '#platform/http/envelope.ts'
 import * as S from '#platform/http/schemas.ts'
 import { formatUuid } from '#platform/ids.ts'
-import type { DeliveryScheduler } from '../schedule/scheduler.ts'
+import type { FindScheduler } from '../schedule/scheduler.ts'
 import {
   changeMail,
   holdMail,
@@ -135,11 +135,7 @@ const NOT_FOUND = ['account_not_found', 'No account has this id; for an email, `
 const TOO_MANY = ['too_many_queue_rules', 'There are 1,000 holds and redirects.'] as const
 const NOT_HELD = [TOO_MANY[0], `${TOO_MANY[1]} For an email that has ended, \`email_ended\`.`] as const
 
-/** @param context.scheduler of this process, once it delivers */
-export const operatorQueueRoutes = (
-  app: App,
-  { scheduler }: { readonly scheduler: () => DeliveryScheduler | undefined },
-) => {
+export const operatorQueueRoutes = (app: App, scheduler: FindScheduler) => {
   const readLanes = getLaneReader(app)
   const change = async (actor: Actor, action: QueueAction, body: Static<typeof QueueChangeRequest>, reason = '') => {
     const options = { reason, after: body.cursor }

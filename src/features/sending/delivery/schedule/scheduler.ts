@@ -49,6 +49,9 @@ export interface SchedulerOptions {
   readonly createPool?: typeof createWorkerPool
 }
 
+/** The scheduler of this process, once it delivers. */
+export type FindScheduler = () => DeliveryScheduler | undefined
+
 export class DeliveryScheduler {
   readonly #app: App
   readonly #stopping = new AbortController()
