@@ -27,11 +27,8 @@ export interface InboxFilter {
   readonly isRead: boolean | undefined
 }
 
-interface SavedCapture {
+interface SavedCapture extends Pick<InboxEmail, 'emailId' | 'receivedAt' | 'sizeBytes'> {
   readonly accountId: number
-  readonly emailId: number
-  readonly receivedAt: Millis
-  readonly sizeBytes: number
   readonly rcptTo: string
   readonly head: Uint8Array
 }
