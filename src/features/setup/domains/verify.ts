@@ -1,27 +1,41 @@
 /**
- * @module Verifies a domain or its tracking host on request: checks DNS now, stores the results and returns them, by the rules of
- * `verification-state.ts`. Also stores the results of scheduled checks.
+ * @module Checks the DNS of domains and stores the results, by the rules of `verification-state.ts`, which also sets intervals and
+ * tolerance. On request, a domain or its tracking host is checked now, and the results are returned. On a schedule, new
+ * domains are checked until their records appear, verified domains at longer intervals; a domain whose check throws
+ * stays due.
  */
 import type { Database } from 'bun:sqlite'
 import type { Actor, App } from '#features/core/app/app.ts'
+import { createSystemActor } from '#features/core/audit-logs/audit.ts'
 import { record } from '#features/core/events/record.ts'
 import type { Tx } from '#platform/db/commit.ts'
 import { prepareStatements } from '#platform/db/open.ts'
 import { conflict, invalid } from '#platform/errors.ts'
 import { isoTime } from '#platform/http/envelope.ts'
 import { formatUuid } from '#platform/ids.ts'
+import { mapConcurrently } from '#platform/queue/map-concurrently.ts'
 import type { Millis } from '#platform/time/clock.ts'
 import { type Check, verified } from './check-result.ts'
 import { checkTracking } from './check-tracking.ts'
 import { runDnsCheck } from './dns-check-slots.ts'
 import { type ByRecord, DNS_RECORD_KEYS } from './dns-records.ts'
-import { auditDomain, type Domain, domainTaken, formatFailing, getDomain, isVerifiedElsewhere } from './domains.ts'
+import {
+  auditDomain,
+  type Domain,
+  domainTaken,
+  findDomain,
+  formatFailing,
+  getDomain,
+  isVerifiedElsewhere,
+  listDueDomains,
+  repairCheckTimes,
+} from './domains.ts'
 import type { CheckView, DomainVerification } from './model.ts'
 import { scheduleLossNotice } from './notices.ts'
 import { checkWithServers } from './published-dns.ts'
-import { endDkimRotation, resolveDkimChecks } from './rotate-dkim.ts'
+import { endDkimRotation, forgetFormerKeys, resolveDkimChecks, rotateWhenDue } from './rotate-dkim.ts'
 import { releaseForeignHost, requireCnameTarget, trackingDomainTaken } from './set-tracking.ts'
-import { isHostElsewhere } from './tracking-domain.ts'
+import { getCnameTarget, isHostElsewhere } from './tracking-domain.ts'
 import * as state from './verification-state.ts'
 
 const sql = prepareStatements((db) => ({
@@ -129,13 +143,75 @@ function getOwnableDomain(db: Database, actor: Actor, id: string): Domain {
   return domain
 }
 
+const BATCH_SIZE = 100
+/** Domains checked concurrently; each needs about ten queries. */
+const MAX_CONCURRENT_CHECKS = 8
+
+/**
+ * Checks every domain that is due now; returns their number. Call it about every minute, one run at a time.
+ * @param signal ends the run after the checks in progress
+ */
+export async function recheckDomains(app: App, signal?: AbortSignal): Promise<number> {
+  await repairCheckTimes(app)
+  const now = app.clock.now()
+  let after = { nextCheckAt: -1, id: Number.MAX_SAFE_INTEGER }
+  let checked = 0
+  for (;;) {
+    if (signal?.aborted) return checked
+    const due = listDueDomains(app.db, now, after, BATCH_SIZE)
+    const last = due.at(-1)
+    if (!last) return checked
+    after = { nextCheckAt: last.nextCheckAt, id: last.id }
+    await mapConcurrently(due, MAX_CONCURRENT_CHECKS, async (domain) => {
+      if (!signal?.aborted && (await recheckDomain(app, domain))) checked++
+    })
+  }
+}
+
+async function recheckDomain(app: App, requested: Domain): Promise<boolean> {
+  try {
+    const isTaken = isVerifiedElsewhere(app.db, requested.accountId, requested.domain)
+    const found = isTaken ? undefined : await checkDns(app, requested)
+    await app.commit.write((tx) => {
+      const stored = findDomain(tx.db, requested.accountId, requested.uuid)
+      // Nothing is stored when the domain was deleted, or when a check on request has stored a newer result.
+      if (!stored || stored.checkedAt !== requested.checkedAt) return
+      const domain = releaseForeignHost(app, tx, stored)
+      if (!found || isVerifiedElsewhere(tx.db, domain.accountId, domain.domain)) return skipCheck(app, tx, domain)
+      const { tracking, ...records } = resolveDkimChecks(requested, domain, found)
+      forgetFormerKeys(app, tx, domain.id)
+      // The result for a tracking host counts only if nothing has changed since the check began: a host set during the
+      // check was not checked, and a changed verification comes from a later check on request.
+      const isAsAsked =
+        domain.trackingDomain === requested.trackingDomain && domain.trackingVerifiedAt === requested.trackingVerifiedAt
+      const results = tracking !== undefined && isAsAsked ? { ...records, tracking } : records
+      storeChecks(app, tx, createSystemActor(domain), domain, results, 'schedule')
+    })
+    if (!isTaken) await rotateWhenDue(app, requested)
+    return true
+  } catch (error) {
+    app.log.error({ err: error, domain: formatUuid(requested.uuid) }, 'domain not rechecked')
+    return false
+  }
+}
+
+async function checkDns(app: App, domain: Domain): Promise<state.CheckResults> {
+  const { trackingDomain: host } = domain
+  const isOurs = host !== null && !isHostElsewhere(app.db, domain.accountId, host)
+  const [records, tracking] = await Promise.all([
+    checkWithServers(app, domain, app.freshResolver),
+    isOurs ? checkTracking(app.freshResolver, { host, target: getCnameTarget(app.config) }) : undefined,
+  ])
+  return tracking === undefined ? records : { ...records, tracking }
+}
+
 /**
  * Stores the results of a check. A change of the domain's right to send, or of its tracking host, gets an audit entry.
  * Lost and restored records, and the end of the right to send, also get an event and a log line. Only a check of all
  * records of the domain postpones the next check.
  * @param before the domain as read in this transaction
  */
-export function storeChecks(
+function storeChecks(
   app: App,
   tx: Tx,
   actor: Actor,
@@ -221,7 +297,7 @@ function recordChange(
 }
 
 /** Postpones the next check without checking: another account owns the domain for now. */
-export function skipCheck(app: App, tx: Tx, domain: Domain): void {
+function skipCheck(app: App, tx: Tx, domain: Domain): void {
   const now = app.eventTime()
   sql(tx.db).setNextCheck.run(
     now,
@@ -231,7 +307,7 @@ export function skipCheck(app: App, tx: Tx, domain: Domain): void {
 }
 
 /** @param verified the flag after the check */
-export function toCheckView({ outcome, detail }: Check, verified: boolean): CheckView {
+function toCheckView({ outcome, detail }: Check, verified: boolean): CheckView {
   if (outcome !== 'unknown') return { verified, detail }
   return { verified, detail: `${detail} Until then the record stays ${verified ? 'verified' : 'unverified'}.` }
 }

@@ -1,7 +1,6 @@
 import { describe, expect, test } from 'bun:test'
 import type { Domain } from '#features/setup/domains/domains.ts'
-import { recheckDomains } from '#features/setup/domains/recheck.ts'
-import { verifyDomain } from '#features/setup/domains/verify.ts'
+import { recheckDomains, verifyDomain } from '#features/setup/domains/verify.ts'
 import { ALL_TYPES, readFeed } from '#features/webhooks/event-feed/feed.ts'
 import { isoTime } from '#platform/http/envelope.ts'
 import { days, hours, minutes } from '#platform/units.ts'

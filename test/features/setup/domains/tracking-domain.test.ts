@@ -3,7 +3,6 @@ import { createHttp } from '#app/http.ts'
 import { loadConfig } from '#app/settings.ts'
 import { deleteDomain } from '#features/sending/emails/delete-domain.ts'
 import { listDnsRecords } from '#features/setup/domains/domains.ts'
-import { recheckDomains } from '#features/setup/domains/recheck.ts'
 import { removeTrackingDomain, setTrackingDomain } from '#features/setup/domains/set-tracking.ts'
 import {
   findTrackingHost,
@@ -11,7 +10,7 @@ import {
   getCnameTarget,
   isTrackingHost,
 } from '#features/setup/domains/tracking-domain.ts'
-import { verifyDomain, verifyTracking } from '#features/setup/domains/verify.ts'
+import { recheckDomains, verifyDomain, verifyTracking } from '#features/setup/domains/verify.ts'
 import { formatUuid } from '#platform/ids.ts'
 import { days, hours, minutes, seconds } from '#platform/units.ts'
 import { createTestAccount, eventually } from '#test/support/app.ts'
