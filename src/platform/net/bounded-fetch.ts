@@ -1,9 +1,9 @@
 /**
  * @module Requests to a server that the operator named, such as a certificate authority or an identity provider: limited
  * in time and size, without redirects. It may be on a private network, and HTTPS_PROXY is obeyed.
+ * Also reads the body of any response within a limit.
  */
 import type { Clock } from '#platform/time/clock.ts'
-import { readBounded } from './read-bounded.ts'
 
 interface BoundedFetchOptions {
   readonly clock: Clock
@@ -37,3 +37,22 @@ export const createBoundedFetch =
       timer.cancel()
     }
   }
+
+/** The body as text. Undefined when the body is too large; the rest is then not read. */
+export async function readBounded(response: Response, maxBytes: number): Promise<string | undefined> {
+  const reader = response.body?.getReader()
+  if (!reader) return ''
+  const decoder = new TextDecoder()
+  let text = ''
+  let sizeBytes = 0
+  for (;;) {
+    const { done, value } = await reader.read()
+    if (done) return text + decoder.decode()
+    sizeBytes += value.length
+    if (sizeBytes > maxBytes) {
+      await reader.cancel()
+      return undefined
+    }
+    text += decoder.decode(value, { stream: true })
+  }
+}

@@ -8,7 +8,7 @@
  * limit their own.
  */
 import { attempt } from '../attempt.ts'
-import { readBounded } from './read-bounded.ts'
+import { readBounded } from './bounded-fetch.ts'
 
 /** The operator's model settings. */
 export interface LlmConfig {

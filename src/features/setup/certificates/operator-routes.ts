@@ -7,8 +7,7 @@ import { audit, showView, toServiceActor } from '#features/core/audit-logs/audit
 import { conflict } from '#platform/errors.ts'
 import { dataBody, isoTimeOrNull } from '#platform/http/envelope.ts'
 import { DataBody, Nullable, NullablePart, StringEnum, Text, TextOrNull, Timestamp } from '#platform/http/schemas.ts'
-import { CERTIFICATE_USES } from './hosts.ts'
-import { type CertificateState, certificateStates } from './states.ts'
+import { CERTIFICATE_USES, type CertificateState, certificateStates } from './states.ts'
 import { resetOrderDelays } from './store.ts'
 
 const Certificate = Type.Object({
