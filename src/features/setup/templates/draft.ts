@@ -4,7 +4,7 @@
  */
 import type { Actor, App } from '#features/core/app/app.ts'
 import { AppError, invalid } from '#platform/errors.ts'
-import type { TemplateFault, TemplateSource } from '#platform/template/renderer.ts'
+import { PARTS, type TemplateFault, type TemplateSource } from '#platform/template/renderer.ts'
 import type { DraftResult, RenderProblem } from './model.ts'
 import { serialiseData, startRenderSession, TemplateFaultError } from './render.ts'
 import { MAX_SUBJECT_LENGTH } from './templates.ts'
@@ -14,12 +14,6 @@ export type Draft = Readonly<Record<'subject' | 'html' | 'text', string | undefi
 
 type RenderedDraft = Omit<DraftResult, 'preview_id'>
 type DraftField = RenderProblem['field']
-
-const PARTS = [
-  ['subject', 'subject'],
-  ['html', 'html_body'],
-  ['text', 'text_body'],
-] as const
 
 /**
  * Drafts have a queue and penalties of their own, so that an endless loop that is being written does not delay the mail
