@@ -37,14 +37,6 @@ import {
   type TemplateSource,
 } from './renderer.ts'
 
-/** State that tests read. */
-export interface EngineState {
-  /** Units that all parts of the last render took together. */
-  readonly unitsTaken: number
-  readonly memoryBytes: number
-  readonly compiledTemplates: number
-}
-
 /** Units for the engine's own work: creating an environment, freeing one. */
 const ENGINE_UNITS = 1_000_000_000
 /** Memory of an environment, and memory per byte of its template; both measured and rounded up. */
@@ -146,8 +138,10 @@ export class Engine {
     return faults
   }
 
-  state(): EngineState {
+  /** State that tests read. */
+  state() {
     return {
+      /** Units that all parts of the last render took together. */
       unitsTaken: this.#unitsTaken,
       memoryBytes: this.#host.instance.memoryBytes(),
       compiledTemplates: this.#host.compiled.size,
