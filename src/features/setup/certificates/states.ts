@@ -2,7 +2,6 @@
  * @module Which host names have a certificate and for what, and the state of every certificate that clients see: for
  * orders, checks, metrics and commands. Reads files only.
  */
-
 import type { Database } from 'bun:sqlite'
 import { X509Certificate } from 'node:crypto'
 import { readFileSync } from 'node:fs'

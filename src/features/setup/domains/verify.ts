@@ -1,8 +1,8 @@
 /**
- * @module Checks the DNS of domains and stores the results, by the rules of `verification-state.ts`, which also sets intervals and
- * tolerance. On request, a domain or its tracking host is checked now, and the results are returned. On a schedule, new
- * domains are checked until their records appear, verified domains at longer intervals; a domain whose check throws
- * stays due.
+ * @module Checks the DNS of domains and stores the results, by the rules of `verification-state.ts`, which also sets
+ * intervals and tolerance. On request, a domain or its tracking host is checked now, and the results are returned. On a
+ * schedule, new domains are checked until their records appear, verified domains at longer intervals; a domain whose
+ * check throws stays due.
  */
 import type { Database } from 'bun:sqlite'
 import type { Actor, App } from '#features/core/app/app.ts'
