@@ -138,8 +138,10 @@ async function publish(run: Run, { dry_run: isDryRun = false, keep = true }: Pub
     return { ...record, state: isWritten(record) ? written : 'unchanged', error }
   })
   const isKept = isDryRun ? findPublication(app.db, domain)?.fields != null : await store(run, zone, records, keep)
-  const published = records.filter(({ state }) => state === 'published').map(({ key }) => key)
-  const seen = isDryRun ? '' : ` ${await checkPublished(app, actor, domain, zone, { published, signal })}`
+  const inZone = records
+    .filter(({ state, action }) => state === 'published' || action === 'leave')
+    .map(({ key }) => key)
+  const seen = isDryRun ? '' : ` ${await checkPublished(app, actor, domain, zone, { inZone, signal })}`
   const summary = `${countRecords(records)}.${seen}`
   return { provider: entry.name, zone, dry_run: isDryRun, is_kept: isKept, records, summary }
 }
@@ -314,14 +316,14 @@ function applyPlan(sets: readonly RecordSet[], planned: readonly PlannedRecord[]
 
 /**
  * Verifies the domain at the name servers of its zone, and says what they do not show. Never throws.
- * @param published keys of the records that were written just now
+ * @param inZone keys of the records that the zone has, from this run or an earlier one
  */
 export async function checkPublished(
   app: App,
   actor: Actor,
   of: Domain,
   zone: string,
-  { published = [], signal }: { readonly published?: readonly string[]; readonly signal?: AbortSignal } = {},
+  { inZone = [], signal }: { readonly inZone?: readonly string[]; readonly signal?: AbortSignal } = {},
 ) {
   const { uuid, domain } = of
   try {
@@ -332,7 +334,7 @@ export async function checkPublished(
     const wanted = listUsedRecords(app, getDomain(app.db, actor.accountId, id))
     const absent = wanted.filter(isMissing).map(([key]) => key)
     if (absent.length === 0) return `DNS shows all records of ${domain}.`
-    const late = absent.filter((key) => published.includes(key))
+    const late = absent.filter((key) => inZone.includes(key))
     if (late.length === 0)
       return `Still missing in DNS: ${absent.join(', ')}. Mend what is said about each, then publish again.`
     const unanswered = Object.values(checks).find(({ detail }) => isUnanswered(detail))

@@ -241,9 +241,9 @@ describe.skipIf(!areDaemonsAvailable())('records of others', () => {
     await using inner = await startDaemon('knot', { zone: 'zone.test' })
     const done = await t.post({ provider: 'rfc2136', credentials: { ...t.credentials, server: inner.address } })
     expect(t.outcome(done)).toEqual(KEYS.map((key) => `${key}: create published`))
-    expect(done.summary).toContain(
-      'The world asks its name servers ns1.zone.test for zone.test, which do not show yet:',
-    )
+    // Also when it has the records from before: the command repeats, and shows the last summary.
+    for (const { summary } of [done, await t.post({})])
+      expect(summary).toContain('The world asks its name servers ns1.zone.test for zone.test, which do not show yet:')
     expect(await t.wire()).toMatchObject({ status: 'pending' })
   })
 
