@@ -27,6 +27,7 @@ describe.skipIf(!areDaemonsAvailable())('tassis domains publish', () => {
     expect((await publish()).stderr).toContain('Name the DNS provider with --provider: ')
     const incomplete = await publish(...fields)
     expect([incomplete.exitCode, incomplete.stderr]).toEqual([2, expect.stringContaining('needs --field secret=@FILE')])
+    expect((await publish(...fields, '--field', 'zone')).stderr).not.toContain('There is no field')
     expect((await publish(...fields, '--field', `secret=${SECRET}`)).stderr).toContain('can read the command line')
     writeFileSync(join(data.path, 'other'), Buffer.alloc(32).toString('base64'))
     const wrong = await publish(...fields, '--field', `secret=@${join(data.path, 'other')}`)

@@ -108,7 +108,7 @@ function readField(text: string, { title, fields }: Provider): [name: string, va
   const field = fields.find((known) => known.name === name)
   if (!field)
     throw new UsageError(
-      `There is no field ${name}: ${title} takes --field ${fields.map((one) => `${one.name}=…`).join(', ')}.`,
+      `${name && `There is no field ${name}: `}${title} takes --field ${fields.map((one) => `${one.name}=…`).join(', ')}.`,
     )
   if (value.startsWith('@')) return [name, readInput(value.slice(1), field.label).toString().trim()]
   if (!field.is_secret) return [name, value]
