@@ -35,7 +35,11 @@ function findUnreferenced({ databasePath, store, candidates }: ScanRequest): Flo
     for (const ref of readRefs(db, source)) remaining.delete(ref)
     if (remaining.size === 0) break
   }
-  return Float64Array.from(remaining)
+  // Filled, because Float64Array.from() first collects everything in an array.
+  const found = new Float64Array(remaining.size)
+  let count = 0
+  for (const ref of remaining) found[count++] = ref
+  return found
 }
 
 /** References for which no row was found yet. */
