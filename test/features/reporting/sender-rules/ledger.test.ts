@@ -255,7 +255,8 @@ describe('GET /v1/domains/{id}/rules', () => {
     const nameless = await r.read()
     expect(nameless.rule('gmail.reverse_dns')).toMatchObject({
       state: 'broken',
-      evidence: '192.0.2.25 has no PTR record, so many receivers reject its mail. It should be mail.tassis.test.',
+      evidence:
+        '192.0.2.25 has no PTR record, so many receivers reject its mail. The record should be mail.tassis.test, and that name should have the address 192.0.2.25.',
       fix: expect.stringContaining('set its PTR record'),
     })
     // One cause, one thing to do.
