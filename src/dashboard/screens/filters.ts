@@ -53,7 +53,7 @@ export const INBOUND_FILTERS = {
   from: { label: 'Sender', placeholder: 'bob@example.com' },
   status: { label: 'Status', words: toWords(INBOUND_STATES) },
   spam: { label: 'Spam', words: toWords(SPAM_STATES) },
-  forward: { label: 'Forwarded', words: { refused: NOT_FORWARDED.word } },
+  forward: { label: 'Forwarding', words: { refused: NOT_FORWARDED.word } },
   domain_id: { label: 'Domain' },
   route_id: { label: 'Route' },
 } as const satisfies Filters

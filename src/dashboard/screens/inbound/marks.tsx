@@ -30,10 +30,10 @@ interface EmailStatusProps {
   readonly email: Pick<InboundEmailSummary, 'authentication' | 'forward_refused' | 'from_address' | 'spam' | 'status'>
 }
 
-/** Only what differs from mail that is as it should be: spam, a refused forward, a failed check, what became of it. */
+/** Only what is most wrong: spam, unreadable, not forwarded, a sender that failed a check; else what became of it. */
 export function EmailStatus({ email }: EmailStatusProps) {
   if (email.spam && email.spam.verdict !== 'ham') return renderState(SPAM_STATES, email.spam.verdict)
-  if (email.forward_refused) return <StateLabel state={NOT_FORWARDED} />
+  if (email.forward_refused && email.status !== 'failed') return <StateLabel state={NOT_FORWARDED} />
   const { tone, sentence } = toProof({ authentication: email.authentication, from: email.from_address })
   if (email.status === 'failed' || !['bad', 'warning'].includes(tone)) return renderState(INBOUND_STATES, email.status)
   return (
