@@ -104,16 +104,20 @@ describe('notices', () => {
     ])
   })
 
-  test('name the records that a domain lost, and until when it sends', () => {
+  test('name the records that a domain lost, and until when it sends or sent', () => {
     const lost = { id: 'd', domain: 'a.example', lost_records: ['spf', 'return_path'], sends_until: 'T' }
-    const [notice] = listNotices({ ...NOTHING, domains: [lost as unknown as Domain] })
-    expect(notice).toMatchObject({
-      level: 'problem',
-      title: 'a.example lost a DNS record',
-      text: expect.stringContaining('SPF, return path'),
-      at: { iso: 'T' },
-      action: { target: { to: '/domains/$id', params: { id: 'd' } } },
-    })
+    const find = (state: object) => listNotices({ ...NOTHING, domains: [{ ...lost, ...state } as unknown as Domain] })
+    expect(find({ status: 'verified' })).toMatchObject([
+      {
+        level: 'problem',
+        title: 'a.example is about to stop sending',
+        text: 'Missing in DNS: SPF, return path.',
+        at: { label: 'Sends until', iso: 'T' },
+        action: { target: { to: '/domains/$id', params: { id: 'd' } } },
+      },
+    ])
+    expect(find({ status: 'pending' })).toMatchObject([{ title: 'a.example does not send', at: { label: 'Stopped' } }])
+    expect(find({ status: 'pending', covered_by: 'example' })).toEqual([])
   })
 
   test('are about webhooks that failures deactivated, not about those that somebody disabled', () => {

@@ -249,11 +249,13 @@ function Lost({ domain }: DomainProps) {
   const lost = listNames(domain.lost_records ?? [])
   return domain.status === 'pending' ? (
     <Notice tone="bad" title="This domain does not send">
-      It has lacked {lost} for 72 hours, so its mail is rejected. It sends again as soon as all is found.
+      For 72 hours it lacked a record that sending needs, so its mail is rejected. Missing in DNS: {lost}. It sends
+      again once DNS has all of them.
     </Notice>
   ) : (
     <Notice tone="warning" title={`Missing in DNS: ${lost}`}>
-      Its mail is still sent until 72 hours after the loss. Restore what is missing before that.
+      Its mail is still sent until <Time iso={domain.sends_until ?? domain.records_lost_at} />. Restore what is missing
+      before that.
     </Notice>
   )
 }

@@ -54,17 +54,20 @@ const toPauseNotice = ({ reason, since }: NonNullable<Account['paused']>): Notic
 
 const RECORD_NAMES: Readonly<Record<string, string>> = { spf: 'SPF', dkim: 'DKIM', return_path: 'return path' }
 
-function listDomainNotices({ id, domain, lost_records: lost = [], sends_until: until }: Domain): Notice[] {
-  if (lost.length === 0) return []
+function listDomainNotices(domain: Domain): Notice[] {
+  const { lost_records: lost = [], sends_until: until } = domain
+  // A domain above it may sign its mail.
+  if (lost.length === 0 || domain.covered_by !== undefined) return []
   const names = lost.map((name) => RECORD_NAMES[name] ?? name).join(', ')
+  const hasStopped = domain.status === 'pending'
   return [
     {
-      key: `domain-${id}`,
+      key: `domain-${domain.id}`,
       level: 'problem',
-      title: `${domain} lost a DNS record`,
-      text: `Missing: ${names}. Without it the domain stops sending after 72 hours.`,
-      ...(until && { at: { label: 'Sends until', iso: until } }),
-      action: { label: 'See the records', target: { to: '/domains/$id', params: { id } } },
+      title: hasStopped ? `${domain.domain} does not send` : `${domain.domain} is about to stop sending`,
+      text: `Missing in DNS: ${names}.${hasStopped ? ' Its mail is rejected.' : ''}`,
+      ...(until && { at: { label: hasStopped ? 'Stopped' : 'Sends until', iso: until } }),
+      action: { label: 'See the records', target: { to: '/domains/$id', params: { id: domain.id } } },
     },
   ]
 }
