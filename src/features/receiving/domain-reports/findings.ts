@@ -121,7 +121,7 @@ export function summariseReports(db: Database, ...of: [Domain, fromDay: number, 
       .filter((row) => row.failed >= ALERT_COUNT && row.failed >= row.count * DKIM_FRACTION)
       .map((row) => toFinding(`dkim:${row.name}`, 'bad', fill('findings.provider', { ...row, domain }))),
     ...sources.flatMap((source) => describeSource(source, facts)),
-    ...(series.length === 0 ? [describeNone(of[0], policy['rua'] ?? '')] : []),
+    ...(series.length === 0 ? [describeNone(of[0], policy)] : []),
     ...(messages > 0 ? [toFinding('total', passed === messages ? 'good' : 'info', total)] : []),
     ...(messages > 0 ? [toFinding('advice', 'info', advice.text)] : []),
   ]
@@ -129,13 +129,13 @@ export function summariseReports(db: Database, ...of: [Domain, fromDay: number, 
   return { totals, sources, series, reporters, policy, advice, tls: { ok, failed, failures }, findings }
 }
 
-/** @param rua of the DMARC record, which may be that of a domain above */
-function describeNone({ sendingSubdomain, domain }: Domain, rua: string) {
+/** @param policy of the DMARC record, which may be that of a domain above; the DNS records then show it as it is */
+function describeNone({ sendingSubdomain, domain, dmarcPolicy }: Domain, { rua = '' }: Policy) {
   const mailbox = `dmarc-reports@${sendingSubdomain}.`
   const isOurs = (to: string) => to.startsWith(mailbox) && `.${domain}`.endsWith(`.${to.slice(mailbox.length)}`)
   const asked = rua.split(/[,!\s]|mailto:/).find(isOurs)
-  const name = asked ? 'findings.asked' : 'findings.unasked'
-  return toFinding('none', 'info', fill(name, { domain, address: asked ?? mailbox + domain }))
+  const name = asked ? 'asked' : dmarcPolicy === null ? 'unasked' : 'unnamed'
+  return toFinding('none', 'info', fill(`findings.${name}`, { domain, address: asked ?? mailbox + domain }))
 }
 
 /** What proven reports say of our mail. */

@@ -35,6 +35,15 @@ async function receiveWeek(...records: readonly SampleRecord[]): Promise<void> {
   for (let day = 0; day < 7; day++) await t.receiveRecords(records, { begin: BEGIN + day * DAY_MS })
 }
 
+test.each([
+  [null, /^No DMARC record of sender\.test .* Publish the one/],
+  ['{"p":"none"}', /asks for no reports here\. Add mailto:dmarc-reports@send\.sender\.test to its rua=/],
+  ['{"p":"none","rua":"mailto:a@b.test,mailto:dmarc-reports@send.sender.test!10m"}', /^The DMARC record asks for/],
+])('before the first report, what is missing for it is said: policy %j', async (policy, text) => {
+  t.app.db.run('UPDATE domains SET dmarc_policy = ?', [policy])
+  expect((await findText('none'))?.text).toMatch(text)
+})
+
 // Proves: domain-39
 test('story 1: 400 sessions lost to our own expired certificate', async () => {
   await t.receiveTls(600, [['certificate-expired', 400, 'mail.tassis.test']])
