@@ -179,7 +179,8 @@ const toColumns = (domain: Domain, dns: DomainDns, isAbsolute: boolean): readonl
     width: '11rem',
     phone: 'aside',
     cell: ({ key, status, inherited_from: parent }) => {
-      if (status === 'missing' && key === 'dkim_ed25519') return <StatusLabel tone="neutral">Optional</StatusLabel>
+      if (status === 'missing' && (key === 'dkim_ed25519' || key === 'tls_reports'))
+        return <StatusLabel tone="neutral">Optional</StatusLabel>
       if (status === 'missing' && domain.lost_records?.includes(key))
         return <StatusLabel tone="warning">Lost</StatusLabel>
       return <StateLabel state={{ ...RECORD_STATES[status], ...(parent && { word: 'Inherited' }) }} />
