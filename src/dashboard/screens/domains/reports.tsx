@@ -106,7 +106,7 @@ const STATES: Readonly<Record<RuleState, State>> = {
   at_risk: { tone: 'warning', word: 'At risk' },
   met: { tone: 'good', word: 'Met' },
   unknown: { tone: 'neutral', word: 'Unknown' },
-  not_applicable: { tone: 'neutral', word: 'Does not apply' },
+  not_applicable: { tone: 'neutral', word: 'Not applicable' },
 }
 const ORDER = Object.keys(STATES) as RuleState[]
 
