@@ -104,11 +104,11 @@ function openProvider(
   { providers, signal }: { readonly providers: readonly DnsProviderEntry[]; readonly signal: AbortSignal },
 ) {
   const known = findPublication(app.db, domain)
-  const kept = credentials ? undefined : known
-  const fields = credentials ?? (kept && openFields(app, domain, kept))
+  const kept = credentials || known?.fields == null ? undefined : known
   const entry = providers.find(({ name }) => name === (provider ?? kept?.provider))
-  if (!entry || !fields || (kept && kept.provider !== entry.name))
+  if (!entry)
     throw invalid('provider', 'There are no kept credentials: name a provider, and its credentials.', 'no_credentials')
+  const fields = credentials ?? (kept?.provider === entry.name ? openFields(app, domain, kept) : undefined) ?? {}
   const missing = entry.fields.find(({ name, isRequired }) => isRequired && !fields[name])
   if (missing) throw invalid(`credentials.${missing.name}`, `${entry.title} needs ${missing.name}: ${missing.label}.`)
   const names = entry.fields.map(({ name }) => name)

@@ -321,6 +321,9 @@ describe.skipIf(!areDaemonsAvailable())('kept credentials', () => {
     expect((await api('DELETE', `/v1/domains/${t.id}/publish`)).status).toBe(204)
     expect(await show(t)).toMatchObject({ provider: null, error: null })
     expect((await api('POST', `/v1/domains/${t.id}/publish`, {})).body).toMatchObject({ code: 'no_credentials' })
+    expect((await api('POST', `/v1/domains/${t.id}/publish`, { provider: 'desec' })).body).toMatchObject({
+      message: expect.stringContaining('deSEC needs token'),
+    })
   })
 
   const write = (t: PublishTest, body: object, onWrite: () => Promise<unknown>) => {
