@@ -13,7 +13,7 @@ import { formatZoneLine } from '#features/setup/domains/zone-file.ts'
 import { type CommandApi, findOne } from './api.ts'
 import type { Command, Context } from './command.ts'
 import { UsageError } from './errors.ts'
-import { confirmAction } from './options.ts'
+import { confirmAction, readInput } from './options.ts'
 import * as output from './output.ts'
 import { addPublishCommand } from './publish.ts'
 
@@ -22,20 +22,29 @@ export function addDomainCommands(program: Command): void {
   const add = (usage: string, description: string, meanings?: Readonly<Record<string, string>>): Command =>
     addToGroup(usage, description, meanings).account()
 
-  add('add <domain>', 'register a domain and print the DNS records to publish', { domain: 'such as example.com' }).run(
-    async ({ api, options }, name) => {
-      const created = await api.domains.create({ domain: name })
+  add('add <domain>', 'register a domain and print the DNS records to publish', { domain: 'such as example.com' })
+    .option('--dkim-key <file>', 'private RSA key in PEM that signs already; - for standard input')
+    .option('--selector <name>', 'selector at which DNS has that key')
+    .option('--return-path <host>', 'host name of the envelope sender, such as bounces.example.com')
+    .run(async ({ api, options }: Context<{ dkimKey?: string; selector?: string; returnPath?: string }>, name) => {
+      const { dkimKey, selector, returnPath } = options
+      const created = await api.domains.create({
+        domain: name,
+        dkim_private_key: dkimKey === undefined ? undefined : readInput(dkimKey, 'key').toString(),
+        dkim_selector: selector,
+        return_path: returnPath,
+      })
       const warnings = [...(created.warnings ?? []), ...(await readHostnameWarnings(api))]
       output.printResult(options, created, ({ data }) =>
         output.joinParagraphs(
           `Registered ${data.domain} (${data.id}). ${describeState(data)}`,
           ...warnings.map((warning) => `Note: ${warning}`),
+          describeKey(data),
           formatRecords(data),
           `With a token of your DNS provider, or at your own BIND or Knot, this publishes them: tassis domains publish ${data.domain}\nAfter publishing them by hand: tassis domains verify ${data.domain}`,
         ),
       )
-    },
-  )
+    })
   add('list', 'list the domains of an account').list(
     ({ api }: Context) => api.domains.list({ per_page: 100 }),
     'domain status checked_at id state',
@@ -50,7 +59,13 @@ export function addDomainCommands(program: Command): void {
       output.printResult(options, await api.domains.get(id), ({ data }) =>
         options.zone
           ? [...warnings.map((warning) => `; ${warning}`), formatZone(data)].join('\n')
-          : output.joinParagraphs(...warnings, formatRecords(data), describeState(data), formatFormer(data)),
+          : output.joinParagraphs(
+              ...warnings,
+              formatRecords(data),
+              describeState(data),
+              describeKey(data),
+              formatFormer(data),
+            ),
       )
     })
   addPublishCommand(
@@ -168,6 +183,12 @@ function describeState(shown: Domain): string {
     return `The present DKIM key (${shown.dkim_selector}) signs until a DNS check finds the new records: every 5 minutes on the first day, then less often, or now with \`tassis domains verify\`.`
   return shown.checked_at ? '' : 'It was marked verified without a DNS check.'
 }
+
+/** Empty for a key of the size that receivers ask for. */
+const describeKey = ({ domain, dkim_key_bits: bits, dns_records: { dkim_next: next } }: Domain): string =>
+  bits >= 2048 || next
+    ? ''
+    : `Its DKIM key has ${bits} bits, which is weak; Gmail asks for 2,048. It signs on; \`tassis domains rotate-dkim ${domain}\` creates a new one.`
 
 /** How long the records of former selectors must stay: receivers still verify mail with them. */
 const formatFormer = ({ former_dkim_selectors: former = [] }: Domain): string =>

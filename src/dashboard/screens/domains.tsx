@@ -180,6 +180,12 @@ function DomainView({ domain }: DomainProps) {
         </Notice>
       ))}
       {reason !== undefined && <Notice>{reason}</Notice>}
+      {domain.dkim_key_bits < 2048 && (
+        <Notice tone="warning" title="The DKIM key is weak">
+          It has {domain.dkim_key_bits} bits, and Gmail asks for 2,048. It signs on; the operator or the API can rotate
+          it.
+        </Notice>
+      )}
       <Lost domain={domain} />
       {isWizard && <Steps current={isNew(domain) ? 2 : 3} />}
       {isWizard ? <Setup domain={domain} /> : <DomainTabs domain={domain} />}

@@ -2,7 +2,7 @@
  * @module Creates DKIM keys and reads and writes their DNS record (RFC 6376 §3.6.1, RFC 8463 §4). Creates RSA keys on a
  * thread of the crypto library, so the event loop is not blocked. Never stores a key, never queries DNS.
  */
-import { createPublicKey, generateKeyPair, generateKeyPairSync } from 'node:crypto'
+import { createPrivateKey, createPublicKey, generateKeyPair, generateKeyPairSync, sign, verify } from 'node:crypto'
 import { promisify } from 'node:util'
 
 export interface DkimKey {
@@ -53,6 +53,52 @@ export function generateEd25519DkimKey(): DkimKey {
   }
 }
 
+/** RFC 8301 §3.2: verifiers must treat shorter RSA keys as no signature, and need not support longer ones than 4,096. */
+const [MIN_MODULUS_BITS, MAX_MODULUS_BITS] = [1024, 4096]
+
+/** The size of a public RSA key as its p= tag has it; 0 if it cannot be read. */
+export function readModulusBits(publicKey: string): number {
+  try {
+    const key = createPublicKey({ key: Buffer.from(publicKey, 'base64'), format: 'der', type: 'spki' })
+    return key.asymmetricKeyDetails?.modulusLength ?? 0
+  } catch {
+    return 0
+  }
+}
+
+export type ImportedDkimKey =
+  | ({ readonly kind: 'ok' } & DkimKey)
+  | { readonly kind: 'invalid'; readonly reason: string }
+
+/** Reads an existing private RSA key, PKCS #1 or PKCS #8 in PEM without a password. Makes a signature to test it. */
+export function importDkimKey(pem: string): ImportedDkimKey {
+  try {
+    const key = createPrivateKey(pem.trim())
+    if (key.asymmetricKeyType !== 'rsa')
+      return invalid(
+        `The key is of the type ${key.asymmetricKeyType}, but it must be RSA; an Ed25519 key is created beside it.`,
+      )
+    const bits = key.asymmetricKeyDetails?.modulusLength ?? 0
+    if (bits < MIN_MODULUS_BITS || bits > MAX_MODULUS_BITS)
+      return invalid(
+        `The key has ${bits} bits; receivers verify RSA keys of ${MIN_MODULUS_BITS} to ${MAX_MODULUS_BITS} bits only. Leave it out, and a new key is created.`,
+      )
+    const publicKey = createPublicKey(key)
+    const test = Buffer.from(pem)
+    if (!verify('sha256', test, publicKey, sign('sha256', test, key)))
+      return invalid('The parts of the key do not match.')
+    return {
+      kind: 'ok',
+      privateKeyPem: key.export({ type: 'pkcs8', format: 'pem' }).toString(),
+      publicKey: publicKey.export({ type: 'spki', format: 'der' }).toString('base64'),
+    }
+  } catch {
+    return invalid(
+      'The key cannot be read: it must be a private RSA key in PEM, whole and without a password, with its lines BEGIN and END.',
+    )
+  }
+}
+
 /** The k= tag. */
 export type DkimKeyType = 'rsa' | 'ed25519'
 
@@ -86,4 +132,4 @@ export function parseDkimRecord(text: string): DkimRecord {
   return tags.has('p') ? { kind: 'ok', tags } : invalid('The record has no p= tag with a public key.')
 }
 
-const invalid = (reason: string): DkimRecord => ({ kind: 'invalid', reason })
+const invalid = (reason: string): { readonly kind: 'invalid'; readonly reason: string } => ({ kind: 'invalid', reason })

@@ -6,18 +6,17 @@
  */
 
 import type { Database } from 'bun:sqlite'
-import { createPublicKey } from 'node:crypto'
 import type { App } from '#features/core/app/app.ts'
 import { ALL_DOMAINS, type DailyStats, dayOf, domainOfAddress } from '#features/core/events/daily-stats.ts'
 import { toEventCode } from '#features/core/events/record.ts'
 import { isForwarding } from '#features/receiving/route-rules/rows.ts'
 import { STATS_SUMS } from '#features/reporting/analytics/stats.ts'
 import type { Domain } from '#features/setup/domains/domains.ts'
-import { attempt } from '#platform/attempt.ts'
 import { prepareStatements } from '#platform/db/open.ts'
 import { isoTime, isoTimeOrNull } from '#platform/http/envelope.ts'
 import type { Millis } from '#platform/time/clock.ts'
 import { days } from '#platform/units.ts'
+import { readModulusBits } from '#protocols/dkim/keys.ts'
 import { canConnectTo } from '#protocols/dns/special-addresses.ts'
 import { readSndsReport } from './receiver-data.ts'
 import rules from './rules.json' with { type: 'json' }
@@ -99,8 +98,7 @@ const [readSpf, readDkim] = [readDns('spf'), readDns('dkim')]
 const readKey =
   (minBits: number): Reader =>
   ({ domain: { dkimPublicKey, dkimSelector: selector } }) => {
-    const key = { key: Buffer.from(dkimPublicKey, 'base64'), format: 'der', type: 'spki' } as const
-    const bits = attempt(() => createPublicKey(key).asymmetricKeyDetails?.modulusLength) ?? 0
+    const bits = readModulusBits(dkimPublicKey)
     return say(bits < minBits ? 'broken' : 'met', 'tassis', 'key', { selector, bits })
   }
 

@@ -2,6 +2,7 @@
  * @module Checks the DNS records of a domain, each with an outcome and a sentence that says what to do. Pass a
  * resolver without a cache, so that a new record is seen. Stores nothing.
  */
+import { resolveHostAddresses } from '#protocols/dns/mail-route.ts'
 import type { MxRecord, Resolver } from '#protocols/dns/resolver.ts'
 import { checkDkim } from './check-dkim.ts'
 import { checkDmarc } from './check-dmarc.ts'
@@ -71,7 +72,10 @@ async function checkMx(resolver: Resolver, dns: DomainDns, host: string, purpose
     return result.missing(`There is no MX record at ${host}.`, purpose.whenMissing, hint, formatAdvice(publish))
   }
   const named = records.filter((r) => r.exchange !== '')
-  const ourRecord = named.filter((r) => r.exchange === hostname.toLowerCase()).sort(comparePreference)[0]
+  const isNamed = named.some((r) => r.exchange === hostname.toLowerCase())
+  const names = isNamed ? [hostname.toLowerCase()] : await findOtherNames(resolver, hostname, named)
+  if (result.isCheck(names)) return names
+  const ourRecord = named.filter((r) => names.includes(r.exchange)).sort(comparePreference)[0]
   if (ourRecord === undefined) {
     const isExtended = named.some((r) => r.exchange.startsWith(`${hostname.toLowerCase()}.`))
     return result.wrong(
@@ -88,11 +92,12 @@ async function checkMx(resolver: Resolver, dns: DomainDns, host: string, purpose
       r !== ourRecord &&
       r.exchange !== ourRecord.exchange &&
       r.preference <= ourRecord.preference &&
+      !names.includes(r.exchange) &&
       !others.includes(r.exchange),
   )
   if (before.length > 0) {
     return result.wrong(
-      `The MX records of ${host} name ${hostname} with priority ${ourRecord.preference}, but also ${formatRecords(before)}, and senders use the lowest number first.`,
+      `The MX records of ${host} name ${ourRecord.exchange} with priority ${ourRecord.preference}, but also ${formatRecords(before)}, and senders use the lowest number first.`,
       purpose.whenElsewhere,
       formatAdvice(`Remove the others or give ${hostname} the lowest number.`),
     )
@@ -106,7 +111,29 @@ async function checkMx(resolver: Resolver, dns: DomainDns, host: string, purpose
       ),
     )
   }
-  return result.verified(`The MX of ${host} points to ${hostname}.`)
+  const alias = isNamed ? '' : `, as ${ourRecord.exchange}`
+  return result.verified(`The MX of ${host} points to ${hostname}${alias}.`)
+}
+
+const MAX_RESOLVED = 5
+
+/**
+ * The exchanges that are other names of this host, as a mail server that it replaced left them: all of their addresses
+ * are ours.
+ */
+async function findOtherNames(
+  resolver: Resolver,
+  hostname: string,
+  records: readonly MxRecord[],
+): Promise<string[] | result.Check> {
+  const exchanges = records.slice(0, MAX_RESOLVED).map(({ exchange }) => exchange)
+  const found = await Promise.all(
+    [hostname, ...exchanges].map((name) => resolveHostAddresses(resolver, name, { ipv6: true })),
+  )
+  const [ours = [], ...theirs] = found.map((one) => (one.kind === 'ok' ? one.addresses : []))
+  const names = exchanges.filter((_, i) => theirs[i]?.length && theirs[i].every((address) => ours.includes(address)))
+  const failed = found.find((one) => one.kind === 'temporary')
+  return names.length === 0 && failed ? result.unknown(`The MX could not be looked up: ${failed.reason}`) : names
 }
 
 const comparePreference = (a: MxRecord, b: MxRecord): number => a.preference - b.preference

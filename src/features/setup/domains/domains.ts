@@ -15,7 +15,7 @@ import { formatUuid, newUuid, parseUuid, randomBase62, type UuidBytes } from '#p
 import { listOutboundIps } from '#platform/settings/outbound-source.ts'
 import type { Millis } from '#platform/time/clock.ts'
 import { days } from '#platform/units.ts'
-import { generateEd25519DkimKey } from '#protocols/dkim/keys.ts'
+import { generateEd25519DkimKey, importDkimKey } from '#protocols/dkim/keys.ts'
 import * as records from './dns-records.ts'
 import { validateDomainName } from './name.ts'
 import { toDkimKeyContext, toEd25519KeyContext } from './sending.ts'
@@ -110,8 +110,8 @@ const sql = prepareStatements((db) => ({
   erase: db.prepare('DELETE FROM domains WHERE id = ? AND deleted_at IS NOT NULL'),
 }))
 
-/** Label of the envelope sender's domain. */
-export const SENDING_SUBDOMAIN = 'send'
+/** Label of the envelope sender's domain, unless the account chooses another. */
+const SENDING_SUBDOMAIN = 'send'
 
 const toDomain = (row: Row): Domain => ({
   ...row,
@@ -203,19 +203,22 @@ export const listDomainsAbove = (db: Database, accountId: number, id: number, li
 
 /**
  * Registers a domain and creates its DKIM keys. Throws 409 when the account already has it or another account has it
- * verified, 422 for a name that cannot be registered, and 403 `plan_limit_reached`.
+ * verified, 422 for a name that cannot be registered and what `kept` cannot be, and 403 `plan_limit_reached`.
+ * @param kept what the domain has in DNS already; what is missing is created
  */
-export async function createDomain(app: App, actor: Actor, name: string) {
+export async function createDomain(app: App, actor: Actor, name: string, kept: KeptDns = {}) {
   const checked = validateDomainName(name)
   if (checked.kind === 'invalid') throw invalid('domain', checked.reason, 'invalid_domain')
   const { domain } = checked
+  const own = parseKeptKey(kept)
+  const subdomain = kept.returnPath === undefined ? SENDING_SUBDOMAIN : parseReturnPath(domain, kept.returnPath)
   requireAvailable(app.db, actor.accountId, domain)
   // Checked before the expensive key generation, and again in the transaction.
   requirePlanCapacity(app, app, actor.accountId, 'domains', sql(app.db).existing)
-  const key = await app.createDkimKey()
+  const key = own ?? (await app.createDkimKey())
   const uuid = newUuid()
   const id = formatUuid(uuid)
-  const selector = createSelector()
+  const selector = own?.selector ?? createSelector()
   const sealed = app.keys.seal(key.privateKeyPem, toDkimKeyContext(uuid))
   const ed25519 = createEd25519Key(app, uuid)
   const created = await app.commit.write((tx) => {
@@ -231,7 +234,7 @@ export async function createDomain(app: App, actor: Actor, name: string) {
       sealed,
       ed25519.publicKey,
       ed25519.sealed,
-      SENDING_SUBDOMAIN,
+      subdomain,
       app.clock.now() + FIRST_CHECK_DELAY_MS,
       now,
       now,
@@ -239,7 +242,46 @@ export async function createDomain(app: App, actor: Actor, name: string) {
     auditDomain(app, tx, actor, 'created', { uuid, domain })
     return getDomain(tx.db, actor.accountId, id)
   })
-  return { domain: created, warnings: findWarnings(domain) }
+  return { domain: created, warnings: findWarnings(domain, subdomain) }
+}
+
+/** What a domain keeps of another mail service, so that its DNS stays as it is. */
+export interface KeptDns {
+  /** PEM. */
+  readonly dkimPrivateKey?: string | undefined
+  readonly dkimSelector?: string | undefined
+  /** Host name of the envelope sender, one label below the domain. */
+  readonly returnPath?: string | undefined
+}
+
+/** One label; an `e` follows it in the name of the Ed25519 key, so that it has 62 characters at most. */
+const SELECTOR = /^[a-z0-9_](?:[a-z0-9_-]{0,60}[a-z0-9_])?$/
+
+function parseKeptKey({ dkimPrivateKey: pem, dkimSelector }: KeptDns) {
+  if (pem === undefined && dkimSelector === undefined) return undefined
+  if (pem === undefined || dkimSelector === undefined)
+    throw invalid(
+      pem === undefined ? 'dkim_private_key' : 'dkim_selector',
+      'dkim_private_key and dkim_selector belong together: a DKIM record in DNS is of one key, at one selector.',
+    )
+  const key = importDkimKey(pem)
+  if (key.kind === 'invalid') throw invalid('dkim_private_key', key.reason, 'invalid_dkim_key')
+  // DNS names have no case.
+  const selector = dkimSelector.toLowerCase()
+  if (!SELECTOR.test(selector))
+    throw invalid(
+      'dkim_selector',
+      'The selector must be one label of at most 62 characters, what precedes ._domainkey.',
+    )
+  return { ...key, selector }
+}
+
+function parseReturnPath(domain: string, text: string): string {
+  const host = validateDomainName(text)
+  const label = host.kind === 'ok' && host.domain.endsWith(`.${domain}`) ? host.domain.slice(0, -domain.length - 1) : ''
+  if (label === '' || label.includes('.') || label === '_domainkey' || label === '_dmarc')
+    throw invalid('return_path', `return_path must be a name one label below ${domain}, such as bounces.${domain}.`)
+  return label
 }
 
 /**
@@ -267,11 +309,11 @@ export const isVerifiedElsewhere = (db: Database, accountId: number, domain: str
 export const domainTaken = (domain: string) =>
   conflict('domain_taken', `${domain} is registered and verified by another account.`)
 
-function findWarnings(domain: string): string[] {
-  if (!domain.startsWith(`${SENDING_SUBDOMAIN}.`)) return []
-  const parent = domain.slice(SENDING_SUBDOMAIN.length + 1)
+function findWarnings(domain: string, subdomain: string): string[] {
+  if (!domain.startsWith(`${subdomain}.`)) return []
+  const parent = domain.slice(subdomain.length + 1)
   return [
-    `${domain} already begins with the sending subdomain: its envelope sender will be ${SENDING_SUBDOMAIN}.${domain}. To send as @${parent}, register ${parent} instead.`,
+    `${domain} already begins with the sending subdomain: its envelope sender will be ${subdomain}.${domain}. To send as @${parent}, register ${parent} instead.`,
   ]
 }
 

@@ -6,6 +6,7 @@ import * as S from '#platform/http/schemas.ts'
 import { toWire } from '#platform/http/wire.ts'
 import { formatUuid } from '#platform/ids.ts'
 import type { Millis } from '#platform/time/clock.ts'
+import { readModulusBits } from '#protocols/dkim/keys.ts'
 import { type ByRecord, buildDkimRecord, type DnsRecord as DnsRecordWire } from './dns-records.ts'
 import { type Domain, listDnsRecords } from './domains.ts'
 import { getKeepUntil } from './rotate-dkim.ts'
@@ -19,6 +20,26 @@ export const NewDomain = S.StrictObject({
     description:
       'The domain of your From addresses, such as example.com; no public suffix, IP address or single label.',
   }),
+  dkim_private_key: Type.Optional(
+    Type.String({
+      maxLength: 16_384,
+      description:
+        'A private RSA key of 1,024 to 4,096 bits in PEM, which signs instead of a new one, so that its DNS record stays. With `dkim_selector`.',
+    }),
+  ),
+  dkim_selector: Type.Optional(
+    Type.String({
+      maxLength: 255,
+      description: 'The selector at which DNS has that key: the label before `._domainkey`.',
+    }),
+  ),
+  return_path: Type.Optional(
+    Type.String({
+      maxLength: 1024,
+      description:
+        'Host name of the envelope sender, one label below the domain, such as bounces.example.com; default: send.example.com. It may be a CNAME.',
+    }),
+  ),
 })
 
 export const DomainChange = S.StrictObject({
@@ -91,6 +112,11 @@ const FIELDS = {
   account_id: S.Uuid({ description: 'Account that registered it.' }),
   dkim_selector: S.Text('DKIM selector: the label before `._domainkey`.'),
   dkim_public_key: S.OptionalNullable(Type.String(), { description: 'The `p=` value of the DKIM record.' }),
+  dkim_key_bits: S.extra(
+    Type.Integer({
+      description: 'Size of its RSA key. Less than 2,048 is weak, and Gmail asks for more: rotate the key.',
+    }),
+  ),
   sending_subdomain: S.Text('Label of the envelope sender below the domain, such as `send`.'),
   status: S.extra(
     Type.Union([Type.Literal('pending'), Type.Literal('verified')], {
@@ -308,6 +334,7 @@ export function toDomainWire(app: Pick<App, 'config' | 'cluster' | 'db'>, domain
   return toWire(DomainWire, domain, {
     account_id: formatUuid(domain.accountUuid),
     status: domain.verifiedAt === null ? 'pending' : 'verified',
+    dkim_key_bits: readModulusBits(domain.dkimPublicKey),
     spf_verified: verified.spf,
     dkim_verified: verified.dkim,
     dkim_ed25519_verified: domain.isEd25519Verified,

@@ -52,14 +52,21 @@ export const domainRoutes = (app: App, { deleteDomain }: DomainUseCases) => {
     .post(
       '/',
       async ({ actor, body, status }) => {
-        const { domain, warnings } = await createDomain(app, actor, body.domain)
+        const { domain, warnings } = await createDomain(app, actor, body.domain, {
+          dkimPrivateKey: body.dkim_private_key,
+          dkimSelector: body.dkim_selector,
+          returnPath: body.return_path,
+        })
         const data = model.toDomainWire(app, domain)
         return status(201, warnings.length > 0 ? { data, warnings } : { data })
       },
       {
         body: model.NewDomain,
         response: { 201: model.CreatedDomain },
-        detail: writes('Register a domain', 'Creates its DKIM key. Publish the `dns_records`, then verify.'),
+        detail: writes(
+          'Register a domain',
+          'Creates its DKIM key, or keeps that of another mail service, so that its record stays. Publish the `dns_records`, then verify.',
+        ),
       },
     )
     .get('/:id', ({ actor, params }) => toBody(getDomain(app.db, actor.accountId, params.id)), {

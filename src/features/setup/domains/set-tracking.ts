@@ -16,15 +16,7 @@ import type { Tx } from '#platform/db/commit.ts'
 import { prepareStatements } from '#platform/db/open.ts'
 import { conflict, invalid } from '#platform/errors.ts'
 import type { Config } from '#platform/settings/config.ts'
-import {
-  auditDomain,
-  type Domain,
-  findDomain,
-  findDomainByName,
-  formatFailing,
-  getDomain,
-  SENDING_SUBDOMAIN,
-} from './domains.ts'
+import { auditDomain, type Domain, findDomain, findDomainByName, formatFailing, getDomain } from './domains.ts'
 import { findRegistrableDomain, validateDomainName } from './name.ts'
 import { findHostOwner, getCnameTarget, getPublicHost, isHostElsewhere } from './tracking-domain.ts'
 import { FIRST_CHECK_DELAY_MS } from './verification-state.ts'
@@ -110,12 +102,11 @@ function validateHost(config: Config, text: string): string {
 
 /** Rejects names at which the account's domains need other records: DNS allows none beside a CNAME. */
 function requireNoMailRecords(db: Database, accountId: number, host: string): void {
-  const prefix = `${SENDING_SUBDOMAIN}.`
-  const parent = host.startsWith(prefix) ? host.slice(prefix.length) : undefined
-  const inUse = [host, parent].some((name) => name !== undefined && findDomainByName(db, accountId, name) !== undefined)
-  if (!inUse) return
+  const [label = '', parent = ''] = host.split(/\.(.*)/)
+  const isReturnPath = findDomainByName(db, accountId, parent)?.sendingSubdomain === label
+  if (!isReturnPath && !findDomainByName(db, accountId, host)) return
   throw invalidHost(
-    `${host} has mail records of a registered domain, and DNS allows no other record beside a CNAME; use another name, such as links.${parent ?? host}.`,
+    `${host} has mail records of a registered domain, and DNS allows no other record beside a CNAME; use another name, such as links.${isReturnPath ? parent : host}.`,
   )
 }
 

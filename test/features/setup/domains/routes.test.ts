@@ -55,6 +55,7 @@ function createPendingWire({ t }: HttpTest, name: string) {
     domain: name,
     dkim_selector: row.selector,
     dkim_public_key: row.publicKey,
+    dkim_key_bits: 2048,
     sending_subdomain: 'send',
     status: 'pending',
     spf_verified: false,
