@@ -60,7 +60,14 @@ interface Case {
 }
 
 /** Commands that exit with 1, because they have found a problem. */
-const FINDS_PROBLEM = ['cluster step-down', 'domains verify', 'domains rules', 'providers resume', 'doctor']
+const FINDS_PROBLEM = [
+  'cluster step-down',
+  'domains verify',
+  'domains rules',
+  'import postal',
+  'providers resume',
+  'doctor',
+]
 /** Commands that also run without data. */
 const NEEDS_NO_DATA = [
   'accounts create',
@@ -142,6 +149,7 @@ one   suppressions add : b@x.test ! 1 nobody
 list  suppressions list ! 2 --limit 1001
 list  suppressions remove : b@x.test ! 1 b@x.test --account none
 one   suppressions import : addresses.csv ! 1 none.csv
+error import postal : mysql://root@127.0.0.1:9/postal
 list  templates import : --from postmark --url ${stub} ! 2 --from x
 list  webhooks list ! 1 --account none
 one   webhooks secret : ${ids.webhook} --reveal ! 2 ${ids.webhook}

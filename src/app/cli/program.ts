@@ -34,6 +34,7 @@ import { addCertificateCommands, addDomainCommands } from './domains.ts'
 import { addDeadLetterCommands, addEmailCommands, addExplainCommand } from './emails.ts'
 import { CommandError, UsageError } from './errors.ts'
 import { addFenceCommands } from './fence.ts'
+import { addImportCommands } from './import/postal.ts'
 import { addListenCommand } from './listen.ts'
 import { addAuditCommands, addConfigCommand, addDiskCommand, addRetentionCommands } from './local.ts'
 import { readKeyFile } from './options.ts'
@@ -139,6 +140,7 @@ export function createProgram(args: readonly string[], addBenchCommand: (program
   addSuppressionCommands(program)
   addPeopleCommands(program)
   addTemplateCommands(program)
+  addImportCommands(program)
   addWebhookCommands(program)
   addListenCommand(program)
   addRequestCommand(program)

@@ -72,12 +72,18 @@ test('keys, selectors and return paths that cannot work are refused with a sente
     [{ dkimSelector: 's1' }, 'dkim_private_key', /belong together/],
     [{ ...good, dkimPrivateKey: createRsa(768).pem }, 'dkim_private_key', /has 768 bits; receivers verify/],
     [{ ...good, dkimPrivateKey: pem.slice(0, 400) }, 'dkim_private_key', /cannot be read: it must be a private RSA/],
+    [
+      { ...good, dkimPrivateKey: pem.replace(/(?<=\n.{40})./, (octet) => (octet === 'x' ? 'y' : 'x')) },
+      'dkim_private_key',
+      /cannot be read/,
+    ],
     [{ ...good, dkimPrivateKey: 'no key' }, 'dkim_private_key', /cannot be read/],
     [{ ...good, dkimPrivateKey: ed25519 }, 'dkim_private_key', /of the type ed25519, but it must be RSA/],
     [{ ...good, dkimSelector: 'a.b' }, 'dkim_selector', /one label/],
     [{ ...good, dkimSelector: 'x'.repeat(63) }, 'dkim_selector', /one label/],
     ...['other.test', 'example.com', 'a.b.example.com', '', 'xexample.com'].map(
-      (returnPath) => [{ returnPath }, 'return_path', /one label below example\.com/] as [{ returnPath: string }, string, RegExp],
+      (returnPath) =>
+        [{ returnPath }, 'return_path', /one label below example\.com/] as [{ returnPath: string }, string, RegExp],
     ),
   ]
   for (const [kept, field, message] of refused)

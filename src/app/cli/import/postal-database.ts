@@ -1,0 +1,120 @@
+/**
+ * @module Reads the databases of Postal 2.x and 3.x in MySQL or MariaDB: the main one, and one a server. Never writes:
+ * its session is read-only. First checks that all that an import reads is there.
+ */
+import { SQL } from 'bun'
+import { CommandError, UsageError } from '../errors.ts'
+import data from './postal.json' with { type: 'json' }
+
+const TIMEOUT_SECONDS = 10
+/** To a user, a database, a table, a column. */
+const ACCESS_DENIED: readonly (number | undefined)[] = [1044, 1045, 1142, 1143, 1698]
+const NAME_IT = 'name the main database of Postal, by default postal'
+
+export interface PostalServer {
+  readonly id: number
+  /** Its permalinks, as its programs log in: `acme/main`. */
+  readonly name: string
+  /** Name of its account here. */
+  readonly account: string
+  readonly mode: string
+  readonly organizationId: number
+  /** Address of the owner of its organisation, else of an administrator. */
+  readonly owner: string | null
+  readonly isSuspended: number
+  /** Name of its own database. */
+  readonly database: string
+}
+
+export class PostalDatabase implements AsyncDisposable {
+  readonly #sql: SQL
+  /** Its name and host, without the password. */
+  readonly #where: string
+  readonly #prefix: string
+
+  /** @param prefix of the names of the servers' databases: `message_db.database_name_prefix` of Postal */
+  constructor(address: string, prefix: string) {
+    const url = URL.parse(address.replace(/^mariadb:/, 'mysql:'))
+    if (url?.protocol !== 'mysql:' || !/^\/[^/]+$/.test(url.pathname))
+      throw new UsageError('The address must be like mysql://user:password@127.0.0.1/postal.')
+    if (!/^[\w.-]{1,50}$/.test(prefix)) throw new UsageError('--message-db-prefix must be letters, digits, ., _ or -.')
+    this.#prefix = prefix
+    this.#where = `${url.pathname.slice(1)} at ${url.host}`
+    this.#sql = new SQL(url.href, { adapter: 'mysql', max: 1, connectionTimeout: TIMEOUT_SECONDS })
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.#sql.close({ timeout: 0 }).catch(() => undefined)
+  }
+
+  /** Throws a sentence when the server does not answer, or refuses. */
+  async query<Row>(text: string, ...values: readonly (number | string)[]): Promise<readonly Row[]> {
+    try {
+      return await this.#sql.unsafe(text, [...values])
+    } catch (error) {
+      const { errno, message = '' } = error as { readonly errno?: number; readonly message?: string }
+      const hint = ACCESS_DENIED.includes(errno)
+        ? `; the user needs SELECT on it and on ${this.#prefix}-server-*`
+        : message.startsWith('Unknown database') && `; ${NAME_IT}`
+      throw new CommandError(
+        `The database ${this.#where} cannot be read: ${message}${hint || ''}.`,
+        'postal_unreadable',
+      )
+    }
+  }
+
+  /** Checks all databases, and returns the servers that are not deleted, in order of id. Throws a sentence. */
+  async open(): Promise<readonly PostalServer[]> {
+    await this.query('SET SESSION TRANSACTION READ ONLY')
+    await this.query('SET SESSION group_concat_max_len = 1000000')
+    const main = await this.#readColumns('database()')
+    if (!['servers.id', 'organizations.id', 'schema_migrations.version'].every((name) => main.has(name)))
+      throw new CommandError(`${this.#where} is not a database of Postal; ${NAME_IT}.`, 'postal_unknown')
+    const [schema] = await this.query<{ version: string | null }>(
+      'SELECT max(version) AS version FROM schema_migrations',
+    )
+    if ((schema?.version ?? '') < data.oldest_schema)
+      throw new CommandError(
+        `${this.#where} is of a Postal before 2.0 (schema ${schema?.version}); upgrade that to 2.3 or 3.x first.`,
+        'postal_unknown',
+      )
+    requireColumns(main, data.main_columns, this.#where)
+    const servers = await this.query<PostalServer>(
+      `SELECT s.id, concat(o.permalink, '/', s.permalink) AS name, s.mode, o.id AS organizationId, concat(?, '-server-', s.id) AS ${'`database`'},
+         left(concat(o.name, if((SELECT count(*) FROM organizations x WHERE x.name = o.name) > 1, concat(' (', o.permalink, ')'), ''), ' / ', s.name), 200) AS account,
+         coalesce(u.email_address, (SELECT email_address FROM users WHERE admin = 1 ORDER BY id LIMIT 1)) AS owner,
+         (s.suspended_at IS NOT NULL OR o.suspended_at IS NOT NULL) AS isSuspended
+       FROM servers s JOIN organizations o ON o.id = s.organization_id LEFT JOIN users u ON u.id = o.owner_id
+       WHERE s.deleted_at IS NULL AND o.deleted_at IS NULL ORDER BY s.id`,
+      this.#prefix,
+    )
+    for (const { database, name } of servers) {
+      const columns = await this.#readColumns('?', database)
+      if (columns.size === 0)
+        throw new CommandError(
+          `There is no database ${database} of the server ${name}, or this user may not read it; --message-db-prefix sets what precedes -server-. Nothing was written.`,
+          'postal_unreadable',
+        )
+      requireColumns(columns, data.message_columns, database)
+    }
+    return servers
+  }
+
+  async #readColumns(schema: string, ...values: readonly string[]): Promise<ReadonlySet<string>> {
+    const rows = await this.query<{ name: string }>(
+      `SELECT lower(concat(table_name, '.', column_name)) AS name FROM information_schema.columns WHERE table_schema = ${schema}`,
+      ...values,
+    )
+    return new Set(rows.map(({ name }) => name))
+  }
+}
+
+function requireColumns(found: ReadonlySet<string>, needed: Readonly<Record<string, string>>, where: string): void {
+  const all = Object.entries(needed).flatMap(([table, columns]) => columns.split(' ').map((name) => `${table}.${name}`))
+  const missing = all.filter((name) => !found.has(name))
+  if (missing.length > 0)
+    throw new CommandError(
+      `${where} lacks ${missing.slice(0, 3).join(', ')}${missing.length > 3 ? ` and ${missing.length - 3} more columns` : ''}: it is not whole, or not of Postal 2.x or 3.x. Nothing was written.`,
+      'postal_incomplete',
+    )
+}
