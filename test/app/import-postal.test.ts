@@ -7,6 +7,9 @@ import { Database } from 'bun:sqlite'
 import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from 'bun:test'
 import { join } from 'node:path'
 import { createTransport } from 'nodemailer'
+import { createAccount, toOperatorActor } from '#features/people/sub-accounts/create-account.ts'
+import { createApiKey } from '#features/setup/api-keys/keys.ts'
+import { createDomain } from '#features/setup/domains/domains.ts'
 import { hasDkimpy, verifyEachWithDkimpy, verifyWithMailauth } from '#test/protocols/dkim/verifiers.ts'
 import { eventually } from '#test/support/app.ts'
 import { startDnsServer } from '#test/support/dns-server.ts'
@@ -250,6 +253,33 @@ describe.skipIf(!isMariaDbAvailable())('an import from Postal', () => {
     expect(last.results).toContain('made domain news.test')
     expect(last.results).toContain('exists domain acme.test')
     expect(dump(data.path)).toEqual(dump(whole.path))
+  })
+
+  test('takes over nothing that another account has, nor an account that only has the name', async () => {
+    await fillPostal(mariadb.sql, 'whole', 3)
+    using data = await createEmptyData()
+    await withApp(data.settings, async (app) => {
+      const input = { name: 'Acme (acme) / Main', email: 'eve@other.test', plan: 'unlimited' } as const
+      const eve = toOperatorActor(await createAccount(app, input))
+      await createApiKey(app, eve, { name: 'app', key: KEYS.smtp })
+      for (const name of ['acme.test', 'news.test']) await createDomain(app, eve, name)
+      app.db.run("UPDATE domains SET verified_at = 1 WHERE domain = 'acme.test'")
+    })
+    const { results, rows } = await runImport('whole', data.settings, '--apply')
+    expect(results.slice(0, 4)).toEqual([
+      'made server acme/main',
+      'made suppressions 3',
+      'refused domain acme.test',
+      'made domain shared.test',
+    ])
+    expect(rows.find(({ name }) => name === 'acme.test')?.detail).toContain('verified by another account')
+    expect(rows.find(({ name }) => name === 'support@acme.test')?.detail).toBe('its domain is not taken over')
+    // Not verified there, so that who has its DNS gets it.
+    expect(results).toContain('made domain news.test')
+    expect(results).toContain('refused SMTP credential Mailer')
+    const { accounts, keys } = dump(data.path)
+    expect(accounts).toHaveLength(4)
+    expect(keys).toHaveLength(3)
   })
 
   test('refuses what it cannot read with a sentence, and writes nothing', async () => {

@@ -132,7 +132,7 @@ async function findOtherNames(
   )
   const [ours = [], ...theirs] = found.map((one) => (one.kind === 'ok' ? one.addresses : []))
   const names = exchanges.filter((_, i) => theirs[i]?.length && theirs[i].every((address) => ours.includes(address)))
-  const failed = found.find((one) => one.kind === 'temporary')
+  const failed = ours.length > 0 && found.find((one) => one.kind === 'temporary')
   return names.length === 0 && failed ? result.unknown(`The MX could not be looked up: ${failed.reason}`) : names
 }
 
