@@ -15,7 +15,7 @@ import { getTenantId } from '#features/core/accounts/work-budget.ts'
 import type { Actor, App } from '#features/core/app/app.ts'
 import { auditLogRoutes } from '#features/core/audit-logs/routes.ts'
 import { operationRoutes } from '#features/core/operations/operations.ts'
-import { mcpDialect, mcpRoutes } from '#features/drop-in/mcp/routes.ts'
+import { mcpDialect, mcpRoutes, namingMetadata } from '#features/drop-in/mcp/routes.ts'
 import { postmarkDialect } from '#features/drop-in/postmark/dialect.ts'
 import { postmarkRoutes } from '#features/drop-in/postmark/routes.ts'
 import { resendDialect } from '#features/drop-in/resend/dialect.ts'
@@ -37,6 +37,8 @@ import { operatorNewAccountRoutes, subAccountRoutes } from '#features/people/sub
 import { createAuthContext } from '#features/people/team/auth-context.ts'
 import { authRoutes } from '#features/people/team/auth-routes.ts'
 import { createOwnerInviter } from '#features/people/team/invitations.ts'
+import { authenticateToken, isToken } from '#features/people/team/oauth/grants.ts'
+import { findResourceMetadata, oauthRoutes } from '#features/people/team/oauth/routes.ts'
 import { operatorUserRoutes } from '#features/people/team/operator-routes.ts'
 import { homePage, teamPages } from '#features/people/team/pages.ts'
 import { passkeyRoutes } from '#features/people/team/passkeys/routes.ts'
@@ -348,6 +350,7 @@ export function createRoutes(
       add: (tx, input, toActor) => addAccount(app, tx, { ...input, plan: 'unlimited' }, toActor),
     }),
     mcpRoutes({ version: VERSION, fetch }),
+    oauthRoutes(app, people, authenticator),
     confirmPages(app, findActiveSlug),
     resendRoutes(app, { maxAttempts, takeRate, renderedBodies, deleteDomain }),
     supabaseRoutes(app, { authenticator, takeRate }),
@@ -386,8 +389,11 @@ export function createHttp(opened: OpenedApp, options: HttpOptions = {}): HttpSe
     clock: app.clock,
     memory: app.memory,
     newRequestId: () => formatUuid(newUuid()),
-    authenticate: (key, clientIp) => {
-      const actor = authenticator.authenticate(key, clientIp)
+    authenticate: (key, clientIp, via) => {
+      const actor =
+        via === mcpDialect.name && isToken(key)
+          ? authenticateToken(app, authenticator, key, clientIp)
+          : authenticator.authenticate(key, clientIp)
       // A getter, because only the audit log reads the address.
       return (
         actor && {
@@ -406,7 +412,9 @@ export function createHttp(opened: OpenedApp, options: HttpOptions = {}): HttpSe
       chargeWork: ({ accountId }, units) => app.workBudget.charge(accountId, units),
     },
     sessions: createSessionGate(app),
-    dialects: DIALECTS,
+    dialects: DIALECTS.map((dialect) =>
+      dialect === mcpDialect ? namingMetadata(mcpDialect, findResourceMetadata(app.config)) : dialect,
+    ),
     requestKeys: createRequestKeys(app),
     onResponse(response, request) {
       app.metrics.responseSent(response.status)

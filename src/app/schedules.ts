@@ -15,6 +15,7 @@ import { startErasureLoop } from '#features/lifecycle/privacy/erase.ts'
 import { dropRawMail, purgeExpired, runRetention } from '#features/lifecycle/retention/run.ts'
 import { reconcileAll } from '#features/people/billing/reconcile.ts'
 import { createOwnerKind } from '#features/people/owner-notices/owner-notices.ts'
+import { endOldGrants } from '#features/people/team/oauth/grants.ts'
 import { removeDeletedMailboxes } from '#features/receiving/agent-mailboxes/removal.ts'
 import { REPORTS_NOTICE, watchReports } from '#features/receiving/domain-reports/alerts.ts'
 import { purgeReports } from '#features/receiving/domain-reports/store.ts'
@@ -64,6 +65,7 @@ const SCHEDULES: readonly Schedule[] = [
     '*/10 * * * * *',
     ({ app, instance }) => instance.renew(app.clock.now(), () => app.commit.barrier()),
   ],
+  ['end old grants', '0 42 * * * *', ({ app }) => endOldGrants(app)],
   ['purge captured mail', '40 * * * * *', ({ captures }) => captures.purge()],
   ['recheck domains', '20 * * * * *', ({ app }, signal) => recheckDomains(app, signal)],
   ['publish DNS records', '5 * * * * *', ({ app }, signal) => publishAutomatically(app, signal)],

@@ -33,6 +33,16 @@ export function openSealedToken(
   return plain?.[0] === FORMAT_VERSION ? new FactReader(Buffer.from(plain.subarray(1))) : undefined
 }
 
+/** Facts for a browser or a program to carry, which nobody else can read or change. @param context what they are for */
+export const sealJson = (keys: KeyRing, facts: object, context: string): string =>
+  Buffer.from(keys.seal(JSON.stringify(facts), context)).toString('base64url')
+
+/** Facts that `sealJson` sealed for the same; undefined for any other text. */
+export function openSealed<Facts>(keys: KeyRing, text: string, context: string): Facts | undefined {
+  const opened = attempt(() => keys.unsealText(Buffer.from(text, 'base64url'), context))
+  return opened === undefined ? undefined : (JSON.parse(opened) as Facts)
+}
+
 /** Reads facts in the order in which they were sealed. Only `sealToken` writes facts, so none of them is missing. */
 export class FactReader {
   readonly #octets: Buffer

@@ -4,9 +4,9 @@
  */
 
 const ALLOWED_HEADERS =
-  'authorization, content-type, idempotency-key, if-none-match, x-batch-validation, x-confirm-delete, x-postmark-server-token, x-request-id, x-service-api-key, x-tassis-idempotency-key'
+  'authorization, content-type, idempotency-key, if-none-match, mcp-method, mcp-name, mcp-protocol-version, mcp-session-id, x-batch-validation, x-confirm-delete, x-postmark-server-token, x-request-id, x-service-api-key, x-tassis-idempotency-key'
 const EXPOSED_HEADERS =
-  'etag, idempotency-mismatch, idempotency-replayed, location, ratelimit-limit, ratelimit-remaining, ratelimit-reset, retry-after, tassis-ignored, x-request-id'
+  'etag, idempotency-mismatch, idempotency-replayed, location, ratelimit-limit, ratelimit-remaining, ratelimit-reset, retry-after, tassis-ignored, www-authenticate, x-request-id'
 /** How long a browser may remember the answer to a preflight. */
 const MAX_AGE_SECONDS = 600
 

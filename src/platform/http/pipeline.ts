@@ -39,8 +39,12 @@ export interface PipelineOptions<Actor> {
     readonly corsOrigins?: readonly string[]
   }
   readonly log: HttpLog
-  /** The actor of an API key; undefined when the key is unknown. */
-  readonly authenticate: (key: string, clientIp: () => string) => Actor | undefined | Promise<Actor | undefined>
+  /** The actor of an API key; undefined when the key is unknown. @param via the dialect of the client; default: our own */
+  readonly authenticate: (
+    key: string,
+    clientIp: () => string,
+    via: string | undefined,
+  ) => Actor | undefined | Promise<Actor | undefined>
   readonly hasScope: (actor: Actor, scope: string) => boolean
   /** Default: the work that requests cause is not limited. */
   readonly fairness?: Fairness<Actor>
@@ -355,7 +359,10 @@ const authenticateRequest = <Actor>(
   const dialect = findDialect(options, context)
   const guest = dialect?.guestOf?.(request.headers)
   context.isGuest = guest !== undefined
-  return guest ?? options.authenticate((dialect?.readApiKey ?? readApiKey)(request.headers), clientIp)
+  return (
+    guest ??
+    options.authenticate((dialect?.readApiKey ?? readApiKey)(request.headers), clientIp, context.via ?? dialect?.name)
+  )
 }
 
 const findDialect = <Actor>(

@@ -7,6 +7,7 @@ import { Elysia } from 'elysia'
 import { API, type Api } from '#client/api.ts'
 import { createClient } from '#client/client.ts'
 import { authenticated } from '#features/core/app/http.ts'
+import { isToken } from '#features/people/team/oauth/grants.ts'
 import { hasScope } from '#features/setup/api-keys/scopes.ts'
 import { AppError } from '#platform/errors.ts'
 import { anyKey } from '#platform/http/access.ts'
@@ -40,6 +41,18 @@ export const mcpDialect: Dialect = {
   },
 }
 
+/** Names in errors where a client learns how to get a token (RFC 9728 §5.1). @param url undefined: there is no way */
+export const namingMetadata = (dialect: Dialect, url: string | undefined): Dialect => ({
+  ...dialect,
+  toErrorResponse(...error) {
+    const { headers, ...rest } = dialect.toErrorResponse(...error)
+    const [, challenge] = /^Bearer ?(.*)$/.exec((url && headers['www-authenticate']) || '') ?? []
+    if (challenge === undefined) return { ...rest, headers }
+    const named = `Bearer resource_metadata="${url}"${challenge && ', '}${challenge}`
+    return { ...rest, headers: { ...headers, 'www-authenticate': named } }
+  },
+})
+
 export interface McpRouteOptions {
   readonly version: string
   /**
@@ -60,6 +73,13 @@ export const mcpRoutes = ({ version, fetch }: McpRouteOptions) =>
       const context = requestContext(request)
       if (missing) {
         const problem = `This API key lacks the scope ${missing}, which ${called.name} needs; use a key that has it.`
+        // A client that has its token from a user can ask the user for more.
+        if (isToken(readApiKey(request.headers)))
+          throw new AppError(403, 'insufficient_scope', problem, {
+            headers: {
+              'www-authenticate': `Bearer error="insufficient_scope", scope="${[...actor.scopes, ...called.scopes].join(' ')}"`,
+            },
+          })
         if (context) context.error = new AppError(403, 'insufficient_scope', problem)
         return errorMessage(message.id ?? null, INVALID_PARAMS_CODE, problem)
       }

@@ -4,8 +4,8 @@
  * what was begun in one browser cannot be ended in another.
  */
 import type { App } from '#features/core/app/app.ts'
-import { attempt } from '#platform/attempt.ts'
 import { storeNewest } from '#platform/bounded-map.ts'
+import { openSealed, sealJson } from '#platform/crypto/sealed-token.ts'
 import { formatCookie, readCookie } from '#platform/http/session.ts'
 import { formatUuid, newUuid } from '#platform/ids.ts'
 import type { Millis } from '#platform/time/clock.ts'
@@ -27,25 +27,28 @@ export function createFlowCookie<Facts extends object>(
   /** Ids of those that were used; forgotten at a restart. */
   const used = new Map<string, true>()
   const options = { name, isSecure: isHttps(config) }
+  const open = ({ headers }: Request): Sealed<Facts> | undefined => {
+    const value = readCookie(headers, options, MAX_COOKIE_LENGTH)
+    const facts = value === undefined ? undefined : openSealed<Sealed<Facts>>(keys, value, name)
+    // Also for a clock that was set back.
+    const isCurrent = facts !== undefined && Math.abs(clock.now() - facts.createdAt) < validMs
+    return isCurrent && !used.has(facts.id) ? facts : undefined
+  }
   return {
     /** Set-Cookie of the first request. */
     begin(facts: Facts): string {
       const sealed: Sealed<Facts> = { ...facts, id: formatUuid(newUuid()), createdAt: clock.now() }
-      const value = Buffer.from(keys.seal(JSON.stringify(sealed), name)).toString('base64url')
-      return formatCookie(value, validMs / seconds(1), options)
+      return formatCookie(sealJson(keys, sealed, name), validMs / seconds(1), options)
     },
+    /** The same as `take`, but it stays usable. */
+    read: (request: Request): Facts | undefined => open(request),
     /**
      * What the first request stored; undefined when this browser made none in time, or has been here before, and when
      * it was for something else, for which it stays usable.
      */
-    take({ headers }: Request, isMeant: (facts: Facts) => boolean): Facts | undefined {
-      const value = readCookie(headers, options, MAX_COOKIE_LENGTH)
-      const opened = value && attempt(() => keys.unsealText(Buffer.from(value, 'base64url'), name))
-      if (!opened) return undefined
-      const facts = JSON.parse(opened) as Sealed<Facts>
-      // Also for a clock that was set back.
-      const isCurrent = Math.abs(clock.now() - facts.createdAt) < validMs
-      if (!isCurrent || used.has(facts.id) || !isMeant(facts)) return undefined
+    take(request: Request, isMeant: (facts: Facts) => boolean): Facts | undefined {
+      const facts = open(request)
+      if (!facts || !isMeant(facts)) return undefined
       storeNewest(used, facts.id, true, MAX_USED)
       return facts
     },

@@ -22,6 +22,8 @@ export const RESET_PATH = '/reset-password'
 export const JOIN_PATH = '/join'
 /** Where the link of the first start leads. */
 export const SETUP_PATH = '/setup'
+/** Where a person lets a program in, or not. */
+export const CONSENT_PATH = '/oauth/consent'
 
 /** The sign-in page, or another way to sign in, that leads on to `path`. */
 export const toLoginPath = (path: string, way = LOGIN_PATH): string =>
@@ -33,9 +35,9 @@ export const toLoginPath = (path: string, way = LOGIN_PATH): string =>
  */
 const DASHBOARD_SCREEN = /^\/app(?:\/[\w-]+)*\/?(?:\?[\w\-./%=&+:@~!*]*)?$/
 
-/** The page to show after signing in: `next` if it is a screen of the dashboard, else LOGIN_PATH. */
+/** The page to show after signing in: `next` if it is a screen of the dashboard or CONSENT_PATH, else LOGIN_PATH. */
 export const toPathAfterLogin = ({ dashboard }: Config, next: string): string =>
-  dashboard && DASHBOARD_SCREEN.test(next) ? next : LOGIN_PATH
+  next === CONSENT_PATH || (dashboard && DASHBOARD_SCREEN.test(next)) ? next : LOGIN_PATH
 
 /** The page for a user who has just signed in. @param next as `toPathAfterLogin` returns it */
 export const toStartPath = ({ dashboard }: Config, next: string): string =>

@@ -8,7 +8,7 @@ import { actIn } from '#features/core/accounts/accounts.ts'
 import { announceAccessChange } from '#features/core/app/account-changes.ts'
 import type { Actor, App } from '#features/core/app/app.ts'
 import { type AuditActor, auditChange, createSystemActor } from '#features/core/audit-logs/audit.ts'
-import { attempt } from '#platform/attempt.ts'
+import { openSealed, sealJson } from '#platform/crypto/sealed-token.ts'
 import type { Tx } from '#platform/db/commit.ts'
 import { AppError, notFound } from '#platform/errors.ts'
 import { formatUuid, parseUuid } from '#platform/ids.ts'
@@ -115,17 +115,16 @@ type PasswordProof = Pick<User, 'id' | 'passwordHash'> & { readonly at: Millis }
 /** It signs no one in without a code. @param user whose password was right */
 export function createPasswordProof({ clock, keys }: App, { id, passwordHash }: User): string {
   const proof: PasswordProof = { id, passwordHash, at: clock.now() }
-  return Buffer.from(keys.seal(JSON.stringify(proof), PROOF_CONTEXT)).toString('base64url')
+  return sealJson(keys, proof, PROOF_CONTEXT)
 }
 
 /** The user of a proof in a form, while the user has this password; undefined when it is not valid. */
 export function readPasswordProof({ clock, db, keys }: App, text: string): User | undefined {
-  const opened = attempt(() => keys.unsealText(Buffer.from(text, 'base64url'), PROOF_CONTEXT))
-  if (opened === undefined) return undefined
-  const { id, passwordHash, at } = JSON.parse(opened) as PasswordProof
-  const user = findUser(db, id)
+  const proof = openSealed<PasswordProof>(keys, text, PROOF_CONTEXT)
+  const user = proof && findUser(db, proof.id)
   // Also for a clock that was set back.
-  return Math.abs(clock.now() - at) < PROOF_VALID_MS && user?.passwordHash === passwordHash ? user : undefined
+  const isCurrent = proof !== undefined && Math.abs(clock.now() - proof.at) < PROOF_VALID_MS
+  return isCurrent && user?.passwordHash === proof.passwordHash ? user : undefined
 }
 
 /** The second step of the sign-in page: signs in the user who has proved the password. Throws as `login` does. */

@@ -25,7 +25,7 @@ export interface FormProblem {
 
 type Texts<Name extends string> = Readonly<Record<Name, string>>
 
-const userPage = (title: string, main: Html): Html =>
+export const userPage = (title: string, main: Html): Html =>
   htmlPage({
     title: `${title} · Tassis`,
     style: STYLE,
@@ -35,7 +35,7 @@ const userPage = (title: string, main: Html): Html =>
 ${main}`,
   })
 
-const problemHtml = ({ message }: FormProblem): HtmlValue =>
+export const problemHtml = ({ message }: FormProblem): HtmlValue =>
   message !== undefined && html`<p class="wrong" id="wrong" role="alert">${message}</p>`
 
 interface Field {
@@ -51,7 +51,8 @@ const fieldHtml = ({ name, label, attributes, hint }: Field): Html => html`<div 
 ${hint !== undefined && html`<p class="hint" id="${name}-hint">${hint}</p>`}
 </div>`
 
-const hiddenField = (name: string, value: string): Html => html`<input type="hidden" name="${name}" value="${value}">`
+export const hiddenField = (name: string, value: string): Html =>
+  html`<input type="hidden" name="${name}" value="${value}">`
 
 const emailField = (email: string): Html =>
   fieldHtml({
@@ -332,8 +333,13 @@ input { display: block; width: 100%; min-height: 2.75rem; padding: .375rem .75re
 .wrong { margin: 0; padding: .75rem; border: 1px solid var(--error); border-radius: 8px; background: var(--error-tint); color: var(--error); font-weight: 500; }
 button, .button { display: block; width: 100%; min-height: 2.75rem; padding: .5rem 5%; border: 1px solid var(--strong); border-radius: 6px; background: var(--strong); color: var(--on-strong); font: inherit; font-weight: 500; text-align: center; text-decoration: none; cursor: pointer; overflow-wrap: anywhere; }
 :is(button, .button):hover { text-decoration: underline; }
-.quiet :is(button, .button) { background: var(--card); border-color: var(--edge); color: var(--text); }
+fieldset { margin: 0 0 1rem; padding: 0; border: 0; }
+legend { padding: 0; font-size: .875rem; font-weight: 600; }
+.box { display: flex; align-items: center; gap: .75rem; min-height: 2.5rem; margin: 0; font-size: 1rem; font-weight: 400; }
+.box input { flex: none; width: 1.25rem; min-height: 1.25rem; height: 1.25rem; margin: 0; accent-color: var(--strong); }
+:is(.quiet button, .quiet .button, button.quiet) { background: var(--card); border-color: var(--edge); color: var(--text); }
 :is(input, button, a, summary):focus-visible { outline: 2px solid var(--strong); outline-offset: 2px; }
 summary { padding: .625rem 0; cursor: pointer; color: var(--strong); }
+button.quiet { margin-top: .75rem; }
 .beside { margin: 1.5rem 0 0; padding-top: 1rem; border-top: 1px solid var(--line); font-size: .875rem; }
 `

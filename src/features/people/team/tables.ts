@@ -1,5 +1,6 @@
 import { index, integer, primaryKey, sqliteTable, text } from 'drizzle-orm/sqlite-core'
 import { ofAccount } from '#features/core/accounts/tables.ts'
+import { apiKeys } from '#features/setup/api-keys/tables.ts'
 import { bytes, describeTable, flag, time, uuid } from '#platform/db/columns.ts'
 
 /** Someone who signs in. */
@@ -171,3 +172,21 @@ export const passkeys = sqliteTable(
   (t) => [index('passkeys_user').on(t.userId)],
 )
 describeTable(passkeys, { account: { except: 'removed with their user' } })
+
+/** What a user lets a program do by OAuth: tokens, which are sealed and not stored, that stand for an API key. */
+export const oauthGrants = sqliteTable(
+  'oauth_grants',
+  {
+    keyUuid: uuid('key_uuid')
+      .primaryKey()
+      .references(() => apiKeys.uuid, { onDelete: 'cascade' }),
+    accountId: ofAccount(),
+    userId: ofUser(),
+    /** How often the tokens were renewed: refresh tokens say it, so that an old one is recognised. */
+    generation: integer('generation').notNull().default(0),
+    /** When the tokens were issued or renewed. */
+    issuedAt: time('issued_at').notNull(),
+  },
+  (t) => [index('oauth_grants_user').on(t.userId), index('oauth_grants_account').on(t.accountId)],
+)
+describeTable(oauthGrants, { account: 'account_id' })

@@ -6,6 +6,7 @@
 import type { Database } from 'bun:sqlite'
 import type { Actor, App, TeamRole } from '#features/core/app/app.ts'
 import { auditChange } from '#features/core/audit-logs/audit.ts'
+import { deleteApiKey } from '#features/setup/api-keys/keys.ts'
 import type { Tx } from '#platform/db/commit.ts'
 import { prepareStatements } from '#platform/db/open.ts'
 import { type AppError, conflict, invalid } from '#platform/errors.ts'
@@ -98,6 +99,9 @@ const sql = prepareStatements((db) => ({
   deleteInvitations: db.prepare('DELETE FROM invitations WHERE account_id = ?'),
   deleteInvitationsBy: db.prepare('DELETE FROM invitations WHERE account_id = ? AND invited_by = ?'),
   deleteSessionsIn: db.prepare('DELETE FROM sessions WHERE account_id = ?'),
+  grants: db.prepare<{ keyUuid: Uint8Array }, [number, number]>(
+    'SELECT key_uuid AS keyUuid FROM oauth_grants WHERE user_id = ? AND account_id = ?',
+  ),
 }))
 
 /** An address as users' addresses are stored; throws 422 when it is invalid. */
@@ -221,13 +225,14 @@ export function setMemberRole(
 }
 
 /**
- * Ends a membership, the sessions that act in the account and the invitations that the member made. A user who belongs
- * to no account any more is deleted.
+ * Ends a membership, the sessions that act in the account, what the member let programs do in it, and the invitations
+ * that the member made. A user who belongs to no account any more is deleted.
  */
 export function deleteMembership(tx: Tx, accountId: number, { userId, uuid }: Pick<Member, 'userId' | 'uuid'>): void {
   sql(tx.db).deleteMember.run(accountId, userId)
   sql(tx.db).deleteInvitationsBy.run(accountId, formatUuid(uuid))
   sql(tx.db).endSessionsIn.run(userId, accountId)
+  for (const { keyUuid } of sql(tx.db).grants.all(userId, accountId)) deleteApiKey(tx, accountId, keyUuid)
   deleteUserWithoutTeam(tx, userId)
 }
 

@@ -202,6 +202,10 @@ export function revokeApiKey(app: App, actor: Actor, id: string): Promise<void> 
  */
 export const deleteKeysOfAccount = (tx: Tx, accountId: number): void => void sql(tx.db).deleteAll.run(accountId)
 
+/** Deletes one key of an account. The caller announces the changed access. */
+export const deleteApiKey = (tx: Tx, accountId: number, uuid: Uint8Array): void =>
+  void sql(tx.db).delete.run(uuid, accountId)
+
 export type Authenticator = ReturnType<typeof createAuthenticator>
 
 const MAX_CACHED_KEYS = 10_000

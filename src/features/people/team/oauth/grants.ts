@@ -1,0 +1,182 @@
+/**
+ * @module Grants: what a user lets a program do, until it is revoked or not used for 60 days. A grant is an API key that
+ * nobody has; its tokens stand for it, at /mcp only. Codes and tokens are sealed: the database has none to steal.
+ */
+import type { Database } from 'bun:sqlite'
+import type { Actor, App, TeamRole } from '#features/core/app/app.ts'
+import { createSystemActor } from '#features/core/audit-logs/audit.ts'
+import { type Authenticator, createApiKey, revokeApiKey } from '#features/setup/api-keys/keys.ts'
+import { hasScope } from '#features/setup/api-keys/scopes.ts'
+import { sha256 } from '#platform/crypto/crypto.ts'
+import { openSealed, sealJson } from '#platform/crypto/sealed-token.ts'
+import { insertSql, prepareStatements } from '#platform/db/open.ts'
+import { AppError } from '#platform/errors.ts'
+import { formatUuid, parseUuid, type UuidBytes } from '#platform/ids.ts'
+import type { Millis } from '#platform/time/clock.ts'
+import { days, hours, minutes, seconds } from '#platform/units.ts'
+import { createLinkToken } from '../links.ts'
+import { scopesOf } from '../roles.ts'
+import type { oauthGrants } from '../tables.ts'
+import { findUser, listMemberships, toUserActor } from '../users.ts'
+
+const CODE_VALID_MS = minutes(1)
+const ACCESS_VALID_MS = hours(1)
+const GRANT_VALID_MS = days(60)
+/** How long the refresh token before the newest still counts, since an answer can be lost. */
+const GRACE_MS = minutes(1)
+/** Of a user in an account; beyond this, the one used longest ago ends. */
+const MAX_GRANTS_PER_USER = 20
+const CODE_CONTEXT = 'oauth-code'
+const TOKEN_CONTEXT = 'oauth-token'
+const TOKEN_PREFIX = 'tassis_oauth_'
+
+/** What the user agreed to. */
+interface Code {
+  /** Of the program. */
+  readonly name: string
+  readonly scopes: readonly string[]
+  readonly accountId: number
+  readonly userId: number
+  /** Who may exchange the code, as `bindCode` returns it. */
+  readonly binding: string
+  /** The API key to create: it exists only once, so that a code is used only once. */
+  readonly key: string
+  readonly at: Millis
+}
+
+interface Token {
+  readonly kind: 'access' | 'refresh'
+  /** Public id of the API key. */
+  readonly id: string
+  /** Hash of the id of the client. */
+  readonly client: string
+  readonly generation: number
+  readonly at: Millis
+}
+
+type Row = Omit<typeof oauthGrants.$inferSelect, 'userId'> &
+  Readonly<{ accountUuid: UuidBytes; role: TeamRole; scopes: string }>
+
+const SELECT = `SELECT key_uuid AS keyUuid, g.account_id AS accountId, generation, issued_at AS issuedAt, accounts.uuid AS accountUuid, role, scopes
+  FROM oauth_grants g JOIN api_keys ON api_keys.uuid = key_uuid JOIN accounts ON accounts.id = g.account_id AND disabled_at IS NULL AND deleted_at IS NULL
+  JOIN members ON members.account_id = g.account_id AND members.user_id = g.user_id`
+
+const sql = prepareStatements((db) => ({
+  insert: db.prepare(insertSql('oauth_grants', 'keyUuid accountId userId issuedAt')),
+  find: db.prepare<Row, [UuidBytes | null]>(`${SELECT} WHERE key_uuid = ?`),
+  renew: db.prepare('UPDATE oauth_grants SET generation = ?, issued_at = ? WHERE key_uuid = ?'),
+  ended: db.prepare<Row, [number, number, number]>(
+    `${SELECT} WHERE issued_at <= ? OR key_uuid IN
+     (SELECT key_uuid FROM oauth_grants WHERE user_id = ? AND account_id = ? ORDER BY issued_at DESC LIMIT -1 OFFSET ${MAX_GRANTS_PER_USER})`,
+  ),
+}))
+
+const hash = (text: string): string => Buffer.from(sha256(text)).toString('base64url')
+
+/** Ties a code to its client, its redirect URI and its PKCE challenge (RFC 7636). */
+export const bindCode = (...facts: readonly [clientId: string, redirectUri: string, challenge: string]): string =>
+  hash(JSON.stringify(facts))
+
+export const createCode = ({ keys, clock }: App, consent: Omit<Code, 'key' | 'at'>): string =>
+  sealJson(keys, { ...consent, key: `connected_oauth_${createLinkToken().token}`, at: clock.now() }, CODE_CONTEXT)
+
+export const isToken = (text: string): boolean => text.startsWith(TOKEN_PREFIX)
+
+/** The answer of the token endpoint. */
+function issueTokens({ keys, clock }: App, facts: Omit<Token, 'kind' | 'at'>, scopes: Iterable<string>) {
+  const seal = (kind: Token['kind']) =>
+    TOKEN_PREFIX + sealJson(keys, { ...facts, kind, at: clock.now() } satisfies Token, TOKEN_CONTEXT)
+  const [access_token, refresh_token] = [seal('access'), seal('refresh')]
+  const expires_in = ACCESS_VALID_MS / seconds(1)
+  return { access_token, token_type: 'Bearer', expires_in, refresh_token, scope: [...scopes].join(' ') }
+}
+
+const invalidGrant = (problem: string): AppError =>
+  new AppError(400, 'invalid_grant', `${problem}; ask the user again.`)
+
+async function endGrants(app: App, rows: readonly (Row | null)[]): Promise<void> {
+  for (const row of rows) if (row) await revokeApiKey(app, createSystemActor(row), formatUuid(row.keyUuid))
+}
+
+/** Ends the grants that were not used for too long, and those that a user has too many. */
+export const endOldGrants = (app: App, userId = 0, accountId = 0): Promise<void> =>
+  endGrants(app, sql(app.db).ended.all(app.clock.now() - GRANT_VALID_MS, userId, accountId))
+
+/**
+ * Exchanges a code for tokens. Throws 400 `invalid_grant`; a code that was used before also ends its grant.
+ * @param field of the request, by its name
+ */
+export async function exchangeCode(app: App, { findOwner }: Authenticator, field: (name: string) => string) {
+  const [code, clientId, verifier] = [field('code'), field('client_id'), field('code_verifier')]
+  const consent = openSealed<Code>(app.keys, code, CODE_CONTEXT)
+  const user = consent && findUser(app.db, consent.userId)
+  const membership = user && listMemberships(app.db, user.id).find(({ accountId }) => accountId === consent.accountId)
+  if (!membership) throw invalidGrant('The code is not of this service')
+  const { key, scopes, accountId } = consent
+  const used = findOwner(key)
+  if (used) {
+    await endGrants(app, [sql(app.db).find.get(parseUuid(used.id) ?? null)])
+    throw invalidGrant('The code was used before, so its tokens were revoked')
+  }
+  const issuedAt = app.clock.now()
+  const isMeant = consent.binding === bindCode(clientId, field('redirect_uri'), hash(verifier))
+  if (!isMeant || Math.abs(issuedAt - consent.at) >= CODE_VALID_MS)
+    throw invalidGrant('The code has expired, or has another client_id, redirect_uri or code_verifier')
+  const actor: Actor = { ...toUserActor(user, membership), scopes: scopesOf(membership.role) }
+  const name = `${consent.name} (connected by ${user.email})`.slice(0, 200)
+  const { id } = await createApiKey(app, actor, { name, scopes, key }, (tx, keyId) =>
+    sql(tx.db).insert.run({ keyUuid: parseUuid(keyId) ?? null, accountId, userId: user.id, issuedAt }),
+  )
+  await endOldGrants(app, user.id, accountId)
+  return issueTokens(app, { id, client: hash(clientId), generation: 0 }, scopes)
+}
+
+/** A token and its grant, while its user belongs to the account; undefined for any other text. */
+function findGrant({ keys, clock }: App, db: Database, text: string, kind?: Token['kind']) {
+  const token = isToken(text) ? openSealed<Token>(keys, text.slice(TOKEN_PREFIX.length), TOKEN_CONTEXT) : undefined
+  const row = token && sql(db).find.get(parseUuid(token.id) ?? null)
+  const validMs = token?.kind === 'access' ? ACCESS_VALID_MS : GRANT_VALID_MS
+  const isMeant = (kind ?? token?.kind) === token?.kind
+  return row && isMeant && clock.now() - token.at < validMs ? { row, token } : undefined
+}
+
+/** The scopes to which the user agreed, without those that the user's role lacks now. */
+function scopesOfGrant({ role, scopes }: Row): ReadonlySet<string> {
+  const agreed = new Set(JSON.parse(scopes) as string[])
+  return new Set([...scopesOf(role)].filter((scope) => hasScope(agreed, scope)))
+}
+
+/**
+ * Exchanges a refresh token for the next tokens (OAuth 2.1 §4.3). Throws 400 `invalid_grant`; a token that was used
+ * before was copied, and ends the grant.
+ */
+export async function refreshTokens(app: App, text: string, clientId: string) {
+  const now = app.clock.now()
+  const { row, token, next } = await app.commit.write((tx) => {
+    const found = findGrant(app, tx.db, text, 'refresh')
+    if (found?.token.client !== hash(clientId))
+      throw invalidGrant('The refresh token has expired, was revoked or has another client_id')
+    const next = found.token.generation + 1
+    if (next > found.row.generation) sql(tx.db).renew.run(next, now, found.row.keyUuid)
+    return { ...found, next }
+  })
+  if (next < row.generation || (next === row.generation && now - row.issuedAt >= GRACE_MS)) {
+    await endGrants(app, [row])
+    throw invalidGrant('The refresh token was used before, so all tokens were revoked')
+  }
+  return issueTokens(app, { ...token, generation: next }, scopesOfGrant(row))
+}
+
+/** Ends the grant of any of its tokens (RFC 7009). */
+export const revokeToken = (app: App, text: string): Promise<void> =>
+  endGrants(app, [findGrant(app, app.db, text)?.row ?? null])
+
+/** The actor of an access token: the API key of its grant. Throws as `authenticate` does. */
+export function authenticateToken(app: App, keys: Authenticator, text: string, clientIp: () => string) {
+  const find = () => findGrant(app, app.db, text, 'access')
+  const grant = find()
+  const actor = grant && keys.authenticateId(grant.token.id, clientIp)
+  if (!actor) return undefined
+  const mayStillAct = () => actor.mayStillAct?.() === true && find()?.row.role === grant.row.role
+  return { ...actor, scopes: scopesOfGrant(grant.row), mayStillAct }
+}
