@@ -335,7 +335,7 @@ button, .button { display: block; width: 100%; min-height: 2.75rem; padding: .5r
 :is(button, .button):hover { text-decoration: underline; }
 fieldset { margin: 0 0 1rem; padding: 0; border: 0; }
 legend { padding: 0; font-size: .875rem; font-weight: 600; }
-.box { display: flex; align-items: center; gap: .75rem; min-height: 2.5rem; margin: 0; font-size: 1rem; font-weight: 400; }
+.box { display: flex; align-items: center; gap: .75rem; min-height: 2.75rem; margin: 0; font-size: 1rem; font-weight: 400; }
 .box input { flex: none; width: 1.25rem; min-height: 1.25rem; height: 1.25rem; margin: 0; accent-color: var(--strong); }
 :is(.quiet button, .quiet .button, button.quiet) { background: var(--card); border-color: var(--edge); color: var(--text); }
 :is(input, button, a, summary):focus-visible { outline: 2px solid var(--strong); outline-offset: 2px; }
