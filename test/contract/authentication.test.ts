@@ -171,13 +171,19 @@ const STATUSES: Readonly<Record<string, number>> = {
   'POST /join': 422,
   'POST /setup': 422,
   'GET /.well-known/acme-challenge/{token}': 404,
+  'POST /oauth/register': 400,
+  'POST /oauth/token': 400,
+  'GET /oauth/authorize': 400,
+  'GET /oauth/consent': 400,
+  'POST /oauth/consent': 400,
 }
 
 test.each(PUBLIC_ROUTES)('%s needs no key and ignores a wrong one', async (route) => {
   const [method = '', path = ''] = route.split(' ')
   // A page below /t, /u or /confirm needs a token or a host, and a page below /subscribe a form; without one it is a
   // 404, with or without a key. /billing/stripe requires a signature.
-  const status = /^\/(?:[tu]|subscribe|confirm)\//.test(path) ? 404 : (STATUSES[route] ?? 200)
+  const usual = method === 'OPTIONS' ? 204 : 200
+  const status = /^\/(?:[tu]|subscribe|confirm)\//.test(path) ? 404 : (STATUSES[route] ?? usual)
   for (const headers of [
     {},
     { authorization: 'Bearer wrong' },

@@ -884,6 +884,23 @@ export const PUBLIC_ROUTES: readonly string[] = [
   'GET /subscribe/{slug}',
   'POST /subscribe/{slug}',
   'OPTIONS /subscribe/{slug}',
+  'POST /oauth/register',
+  'OPTIONS /oauth/register',
+  'POST /oauth/token',
+  'OPTIONS /oauth/token',
+  'POST /oauth/revoke',
+  'OPTIONS /oauth/revoke',
+  'GET /oauth/authorize',
+  'GET /oauth/consent',
+  'POST /oauth/consent',
+  'GET /.well-known/oauth-protected-resource',
+  'OPTIONS /.well-known/oauth-protected-resource',
+  'GET /.well-known/oauth-protected-resource/*',
+  'OPTIONS /.well-known/oauth-protected-resource/*',
+  'GET /.well-known/oauth-authorization-server',
+  'OPTIONS /.well-known/oauth-authorization-server',
+  'GET /.well-known/oauth-authorization-server/*',
+  'OPTIONS /.well-known/oauth-authorization-server/*',
 ]
 
 export const routeName = ({ method, path }: Route): string => `${method} ${path.replace(/\?.*/, '')}`

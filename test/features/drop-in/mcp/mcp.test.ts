@@ -294,7 +294,7 @@ describe('a key', () => {
     const response = await post(callMessage('find_emails', {}), { authorization: 'Bearer tassis_live_unknown' })
     expect([response.status, response.headers.get('www-authenticate')]).toEqual([
       401,
-      expect.stringMatching(/^Bearer error="invalid_token"/),
+      expect.stringMatching(/^Bearer resource_metadata="[^"]+", error="invalid_token"/),
     ])
     expect(await response.json()).toMatchObject({
       jsonrpc: '2.0',

@@ -33,12 +33,13 @@ const RESOURCE_METADATA = '/.well-known/oauth-protected-resource'
 const SERVER_METADATA = '/.well-known/oauth-authorization-server'
 const CHALLENGE = /^[\w-]{43}$/
 
-/** The scopes that tools of /mcp need, with their words on the page. */
+/** The scopes that tools of /mcp need, and their words on the page. */
 const READ = 'emails:read analytics:read domains:read templates:read suppressions:read webhooks:read mailboxes:read'
 const CHANGE = 'emails:send domains:write suppressions:write webhooks:write mailboxes:write'
 export const OFFERED_SCOPES: readonly string[] = `${READ} ${CHANGE}`.split(' ')
-const toLabel = (scope: string): string =>
-  scope === 'emails:send' ? 'Send emails' : scope.charAt(0).toUpperCase() + scope.slice(1).split(':')[0]
+const LABELS =
+  'Sent emails and what became of them, Analytics, Domains, Templates, Suppressed addresses, Webhooks and their deliveries, Mailboxes with their messages, Send emails, Verify domains, Take addresses off the suppression list, Repeat webhook deliveries, Take messages of mailboxes'
+const toLabel = (scope: string) => LABELS.split(', ')[OFFERED_SCOPES.indexOf(scope)]
 
 /** A request of a program, whose client and redirect URI are right. */
 interface Flow {
@@ -170,7 +171,7 @@ ${hiddenField('csrf_token', getCsrfToken(app, requireSessionId(actor)))}
 ${hiddenField('request', flow.binding)}
 ${hiddenField('account', formatUuid(account.uuid))}
 <fieldset><legend>It may read</legend>${boxes(READ, true)}</fieldset>
-<fieldset><legend>It may change</legend>${boxes(CHANGE, false)}</fieldset>
+<fieldset><legend>It may also</legend>${boxes(CHANGE, false)}</fieldset>
 <button name="decision" value="allow">Connect</button>
 <button class="quiet" name="decision" value="deny">Cancel</button>
 </form>
