@@ -111,17 +111,17 @@ export async function exchangeCode(app: App, { findOwner }: Authenticator, field
   const consent = openSealed<Code>(app.keys, code, CODE_CONTEXT)
   const user = consent && findUser(app.db, consent.userId)
   const membership = user && listMemberships(app.db, user.id).find(({ accountId }) => accountId === consent.accountId)
-  if (!membership) throw invalidGrant('The code is not of this service')
+  const issuedAt = app.clock.now()
+  if (!membership || Math.abs(issuedAt - consent.at) >= CODE_VALID_MS)
+    throw invalidGrant('The code is not of this service, or has expired')
   const { key, scopes, accountId } = consent
   const used = findOwner(key)
   if (used) {
     await endGrants(app, [sql(app.db).find.get(parseUuid(used.id) ?? null)])
     throw invalidGrant('The code was used before, so its tokens were revoked')
   }
-  const issuedAt = app.clock.now()
-  const isMeant = consent.binding === bindCode(clientId, field('redirect_uri'), hash(verifier))
-  if (!isMeant || Math.abs(issuedAt - consent.at) >= CODE_VALID_MS)
-    throw invalidGrant('The code has expired, or has another client_id, redirect_uri or code_verifier')
+  if (consent.binding !== bindCode(clientId, field('redirect_uri'), hash(verifier)))
+    throw invalidGrant('The code has another client_id, redirect_uri or code_verifier')
   const actor: Actor = { ...toUserActor(user, membership), scopes: scopesOf(membership.role) }
   const name = `${consent.name} (connected by ${user.email})`.slice(0, 200)
   const { id } = await createApiKey(app, actor, { name, scopes, key }, (tx, keyId) =>

@@ -55,6 +55,7 @@ const findKey = async (email: string) =>
     name.includes(email),
   )
 
+// Proves: user-29
 describe('where codes go', () => {
   test.each([
     'http://evil.test/callback',
@@ -155,6 +156,7 @@ test('10,000 registrations store nothing, and one network is limited', async () 
   expect(process.memoryUsage().rss - heap).toBeLessThan(300e6)
 })
 
+// Proves: user-29
 describe('consent', () => {
   test('is given only by the page that was shown, to the browser that was asked', async () => {
     const clientId = await registered(CALLBACK)
@@ -214,6 +216,7 @@ describe('consent', () => {
   })
 })
 
+// Proves: user-28
 describe('codes', () => {
   test('belong to a client, an address and a verifier, and are valid for a minute', async () => {
     const { exchange } = await getCode(service)
@@ -249,6 +252,7 @@ describe('codes', () => {
   })
 })
 
+// Proves: user-28, user-30
 describe('tokens', () => {
   test('count at /mcp only, which says where to get one', async () => {
     const { tokens } = await connectClient(service)
