@@ -15,6 +15,8 @@ import { getTenantId } from '#features/core/accounts/work-budget.ts'
 import type { Actor, App } from '#features/core/app/app.ts'
 import { auditLogRoutes } from '#features/core/audit-logs/routes.ts'
 import { operationRoutes } from '#features/core/operations/operations.ts'
+import { mailgunDialect } from '#features/drop-in/mailgun/dialect.ts'
+import { mailgunRoutes } from '#features/drop-in/mailgun/routes.ts'
 import { mcpDialect, mcpRoutes, namingMetadata } from '#features/drop-in/mcp/routes.ts'
 import { postmarkDialect } from '#features/drop-in/postmark/dialect.ts'
 import { postmarkRoutes } from '#features/drop-in/postmark/routes.ts'
@@ -138,7 +140,7 @@ import { searchRoutes } from './search-routes.ts'
 import { operatorStatusRoutes, type StatusRouteOptions } from './status-routes.ts'
 import { VERSION } from './version.ts'
 
-export const DIALECTS: readonly Dialect<Actor>[] = [resendDialect, postmarkDialect, mcpDialect]
+export const DIALECTS: readonly Dialect<Actor>[] = [resendDialect, postmarkDialect, mailgunDialect, mcpDialect]
 
 const REQUEST_TIMEOUT_SECONDS = 60
 
@@ -353,6 +355,7 @@ export function createRoutes(
     oauthRoutes(app, people, authenticator),
     confirmPages(app, findActiveSlug),
     resendRoutes(app, { maxAttempts, takeRate, renderedBodies, deleteDomain }),
+    mailgunRoutes(app, { takeRate, parser, deleteDomain }),
     supabaseRoutes(app, { authenticator, takeRate }),
   ]
   return [...all, docsRoutes(() => loadDocsFiles(all))]

@@ -185,15 +185,15 @@ export function addSuppression(
 }
 
 /**
- * Removes all suppressions of an address, however it is spelled; returns the number of rows. Its contacts that are
+ * Removes all suppressions of an address, however it is spelled, or those with a reason; returns the number of rows. Its contacts that are
  * unsubscribed, bounced or complained regain their previous status, because allowing mail to an address again applies
  * to contact lists too.
  */
-export function removeSuppression(app: App, actor: Actor, address: string): Promise<number> {
+export function removeSuppression(app: App, actor: Actor, address: string, reason?: string): Promise<number> {
   const key = toKey(address)
   return app.commit.writeFromReserve((tx) => {
     const listed = suppressionListKey(tx.db, actor.accountId, key)
-    const reasons = unsuppressAddress(tx, actor.accountId, key)
+    const reasons = unsuppressAddress(tx, actor.accountId, key, reason)
     if (reasons.length > 0) {
       const target = { accountId: actor.accountId, addressKey: key }
       reinstateContacts(app, tx, target, ['unsubscribed', 'bounced', 'complained'])

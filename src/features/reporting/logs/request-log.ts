@@ -23,7 +23,7 @@ import type { Millis, Timer } from '#platform/time/clock.ts'
 import { MiB, minutes, seconds } from '#platform/units.ts'
 import type { requestLogs } from './tables.ts'
 
-export const REQUEST_KINDS = ['api', 'smtp', 'mcp', 'resend', 'postmark', 'supabase'] as const
+export const REQUEST_KINDS = ['api', 'smtp', 'mcp', 'resend', 'postmark', 'supabase', 'mailgun'] as const
 export type RequestKind = (typeof REQUEST_KINDS)[number]
 export const kinds = codesOf('kind of request', REQUEST_KINDS)
 

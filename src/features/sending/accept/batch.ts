@@ -65,6 +65,8 @@ export interface BatchInput {
    * that element. Default: the elements are send requests.
    */
   readonly translate?: (email: unknown) => unknown
+  /** Adds to a draft what no send request can say, such as a Message-ID. */
+  readonly complete?: (draft: Draft, email: unknown) => Draft
   /** Whether one error rejects all emails: a 422 `batch_rejected` with the first one, and nothing is stored. */
   readonly isAllOrNone?: boolean
 }
@@ -112,7 +114,7 @@ export async function acceptBatch(
     input.emails.entries(),
     ([index, email]) => {
       try {
-        checked.push({ index, ...checkItem(app, actor, input.translate ? input.translate(email) : email) })
+        checked.push({ index, ...checkItem(app, actor, input, email) })
       } catch (error) {
         errors.push({ index, ...toItemError(error) })
       }
@@ -225,11 +227,16 @@ export function requireSendRequest(value: unknown): SendRequest {
   return value as SendRequest
 }
 
-function checkItem(app: App, actor: Actor, item: unknown): Pick<CheckedItem, 'idempotency' | 'draft'> {
-  const request = requireSendRequest(item)
+function checkItem(
+  app: App,
+  actor: Actor,
+  { translate = (item) => item, complete = (draft) => draft }: BatchInput,
+  item: unknown,
+): Pick<CheckedItem, 'idempotency' | 'draft'> {
+  const request = requireSendRequest(translate(item))
   const idempotency = readIdempotency(request, undefined)
   if (resolveReplay(app, actor, idempotency)) return { idempotency, draft: undefined }
-  const draft = createDraft(app, request, idempotency)
+  const draft = complete(createDraft(app, request, idempotency), item)
   requireSendable(app, actor, draft)
   return { idempotency, draft }
 }

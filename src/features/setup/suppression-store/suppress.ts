@@ -68,8 +68,8 @@ const sql = prepareStatements((db) => ({
   ),
   setReason: db.prepare('UPDATE suppressions SET reason = ?, source_email_id = ? WHERE id = ?'),
   erase: db.prepare('UPDATE OR IGNORE suppressions SET address = ? WHERE account_id = ? AND address = ?'),
-  deleteAddress: db.prepare<{ reason: string }, [number, string]>(
-    'DELETE FROM suppressions WHERE account_id = ? AND address = ? RETURNING reason',
+  deleteAddress: db.prepare<{ reason: string }, [number, string, string | null]>(
+    'DELETE FROM suppressions WHERE account_id = ? AND address = ? AND reason = coalesce(?, reason) RETURNING reason',
   ),
 }))
 
@@ -184,11 +184,14 @@ export function unsuppress(tx: Tx, place: SuppressionSelector): boolean {
   return true
 }
 
-/** Removes all rows of an address but leaves its contacts as they are; returns the reasons of the rows. */
-export function unsuppressAddress(tx: Tx, accountId: number, address: string): string[] {
+/**
+ * Removes all rows of an address but leaves its contacts as they are; returns the reasons of the rows.
+ * @param reason null: rows with any reason
+ */
+export function unsuppressAddress(tx: Tx, accountId: number, address: string, reason: string | null = null): string[] {
   const addressKey = toSuppressionKey(address)
   const reasons = [...new Set([suppressionListKey(tx.db, accountId, addressKey), addressKey])]
-    .flatMap((form) => sql(tx.db).deleteAddress.all(accountId, form))
+    .flatMap((form) => sql(tx.db).deleteAddress.all(accountId, form, reason))
     .map(({ reason }) => reason)
   for (const reason of reasons) countRow(tx, accountId, reason, -1)
   return reasons
@@ -200,7 +203,7 @@ export function eraseSuppressions(tx: Tx, accountId: number, address: string): n
   const form = prepareErasedKey(tx.db, accountId, addressKey)
   const { changes } = sql(tx.db).erase.run(form, accountId, addressKey)
   // These rows did not get the hash, because an imported export had already added such rows with it.
-  const duplicates = sql(tx.db).deleteAddress.all(accountId, addressKey)
+  const duplicates = sql(tx.db).deleteAddress.all(accountId, addressKey, null)
   for (const { reason } of duplicates) countRow(tx, accountId, reason, -1)
   return changes + duplicates.length
 }

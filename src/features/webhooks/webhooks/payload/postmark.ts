@@ -8,6 +8,8 @@ import { isoTime } from '#platform/http/envelope.ts'
 import { POSTMARK_RECORD_TYPES } from '../event-names.ts'
 import type { EmailEvent } from './email-event.ts'
 
+export { readEmailEvent } from './email-event.ts'
+
 const OUTBOUND = 'outbound'
 /** Postmark's stream for newsletters. Its mail has the List-Unsubscribe headers and stops for those who unsubscribed. */
 const BROADCAST = 'broadcast'

@@ -1,0 +1,262 @@
+/**
+ * @module Translates a message in Mailgun's form into send requests. With `recipient-variables` each recipient in `to`
+ * gets an email of its own, in which the variables are replaced; without, all are in one email. Throws AppError 422.
+ */
+import { EMAIL_LIMITS, isReservedHeader } from '#features/sending/accept/draft.ts'
+import type { SendRequest } from '#features/sending/accept/model.ts'
+import { sha256 } from '#platform/crypto/crypto.ts'
+import { invalid } from '#platform/errors.ts'
+import { isJsonObject, type JsonObject, parseJsonObject } from '#platform/json-object.ts'
+import type { Millis } from '#platform/time/clock.ts'
+import {
+  formatMailbox,
+  type Mailbox,
+  normaliseAddress,
+  parseMailbox,
+  parseMailboxList,
+} from '#protocols/address/parse.ts'
+import { parseDate } from '#protocols/mime/header-fields.ts'
+import { readControls } from '../submission/control-headers.ts'
+
+const MAX_BATCH = 1000
+/** In the metadata of an email: the domain of the request, where that is not the one of From. */
+export const REQUEST_DOMAIN = 'mailgun-domain'
+
+const FIELDS = new Set(
+  (
+    'from to cc bcc subject text html template t:variables recipient-variables attachment inline message ' +
+    'o:tag o:tracking o:tracking-opens o:tracking-clicks o:deliverytime o:testmode o:require-tls'
+  ).split(' '),
+)
+/** Links and addresses that Mailgun makes, by which readers leave. */
+const UNSUBSCRIBE = /%(?:mailing_list_|tag_)?unsubscribe_(?:url|email)%/
+const VARIABLE = /%recipient(?:\.([\w.-]{1,100})|_(email|name|fname|lname))?%/g
+/** In Ghost's batches, which it repeats after an error: ids of MongoDB. */
+const GHOST_ID = /^[0-9a-f]{24}$/
+
+export interface BatchRecipient {
+  /** By which acceptance counts recipients. */
+  readonly to: string
+  readonly mailbox: Mailbox
+  readonly variables: JsonObject
+}
+
+export interface Message {
+  /** What all emails share; in a batch without recipients, and with variables. */
+  readonly request: SendRequest
+  /** Undefined: one email to all. */
+  readonly batch: readonly BatchRecipient[] | undefined
+  /** The client's Message-ID, with variables; undefined: one of ours. */
+  readonly messageId: string | undefined
+  readonly isTest: boolean
+  /** Octets of the content of one email. */
+  readonly sizeBytes: number
+}
+
+/** The texts of a field, without empty ones. */
+export const textsOf = (form: FormData, name: string): string[] =>
+  (form.getAll(name) as (string | File)[]).filter((value) => typeof value === 'string').filter((text) => text !== '')
+
+/** The last text of a field, as in Mailgun. */
+const textOf = (form: FormData, name: string): string | undefined => textsOf(form, name).at(-1)
+
+/** @param ignored gets the names of what has no effect */
+export async function readMessage(form: FormData, domain: string, now: Millis, ignored: Set<string>): Promise<Message> {
+  if (readFlag(form, 'o:require-tls'))
+    throw invalid('o:require-tls', 'o:require-tls is not available; MTA-STS and DANE of the recipients demand TLS.')
+  const { headers, metadata, replyTo, messageId, variables, controls } = readPrefixed(form, ignored)
+  const { idempotencyKey, ...controlled } = controls
+  const [html, text, template] = ['html', 'text', 'template'].map((name) => textOf(form, name))
+  const [unavailable] = UNSUBSCRIBE.exec(html ?? '') ?? UNSUBSCRIBE.exec(text ?? '') ?? []
+  if (unavailable)
+    throw invalid('html', `${unavailable} is not available; put a link of your own there, or set h:List-Unsubscribe.`)
+  const [[from], to = [], cc = [], bcc = []] = ['from', 'to', 'cc', 'bcc'].map((name) => readMailboxes(form, name)) as [
+    Mailbox[],
+    ...Mailbox[][],
+  ]
+  if (to.length === 0) throw invalid('to', 'Set "to" to at least one address.')
+  if (to.length > MAX_BATCH) throw invalid('to', `"to" has ${to.length} addresses; at most ${MAX_BATCH} are allowed.`)
+  if (from && from.domain !== domain) metadata[REQUEST_DOMAIN] = domain
+  const batch = readBatch(form, to)
+  if (batch && cc.length + bcc.length > 0)
+    throw invalid('cc', 'cc and bcc cannot be combined with recipient-variables; put every recipient into "to".')
+  const tags = textsOf(form, 'o:tag')
+  const id = metadata['email-id'] ?? ''
+  const isOfGhost = batch !== undefined && tags.includes('ghost-email') && GHOST_ID.test(id)
+  const key = idempotencyKey ?? (isOfGhost ? `ghost ${domain} ${id}` : undefined)
+  const attachments = await readFiles(form)
+  const request = {
+    from: from ? formatMailbox(from) : '',
+    to: batch ? [] : to.map(formatMailbox),
+    ...{ cc: cc.map(formatMailbox), bcc: bcc.map(formatMailbox) },
+    ...{
+      subject: textOf(form, 'subject') ?? '',
+      html_body: html ?? null,
+      text_body: text ?? null,
+      reply_to: replyTo ?? null,
+    },
+    ...(template && { template_alias: template, template_data: { ...readJson(form, 't:variables'), ...variables } }),
+    ...{
+      headers,
+      metadata,
+      tags,
+      attachments,
+      tracking: readTracking(form) ?? null,
+      send_at: readTime(form, now) ?? null,
+    },
+    ...controlled,
+    idempotency_key: key ?? null,
+  }
+  const sizeBytes = [html, text, ...attachments.map(({ content }) => content)].reduce(
+    (sum, part) => sum + (part?.length ?? 0),
+    0,
+  )
+  return { request, batch, messageId, isTest: readFlag(form, 'o:testmode') ?? false, sizeBytes }
+}
+
+/** The send request of one recipient of a batch. */
+export function fillMessage({ request }: Message, recipient: BatchRecipient): SendRequest {
+  const { attachments, idempotency_key: key, subject, reply_to, ...rest } = request
+  const { address } = recipient.mailbox
+  return {
+    ...(fill(rest, recipient) as SendRequest),
+    to: [formatMailbox(recipient.mailbox)],
+    ...{
+      attachments: attachments ?? null,
+      subject: toLine(fill(subject, recipient)),
+      reply_to: reply_to ? toLine(fill(reply_to, recipient)) : null,
+    },
+    idempotency_key: key ? `mailgun:${sha256(`${key}\n${normaliseAddress(address)}`).toHex()}` : null,
+  }
+}
+
+/** Replaces the variables in all texts of a value; those without a value stay, as in Mailgun. */
+export function fill(value: unknown, recipient: BatchRecipient): unknown {
+  if (Array.isArray(value)) return value.map((item) => fill(item, recipient))
+  if (isJsonObject(value))
+    return Object.fromEntries(Object.entries(value).map(([name, item]) => [name, fill(item, recipient)]))
+  if (typeof value !== 'string' || !value.includes('%recipient')) return value
+  const { mailbox, variables } = recipient
+  const { address: email, name = '' } = mailbox
+  const [fname = '', ...rest] = name.split(' ')
+  const own: JsonObject = { email, name, fname, lname: rest.join(' ') }
+  return value.replace(VARIABLE, (literal, named: string | undefined, system: string | undefined) => {
+    if (named === undefined) return system === undefined ? formatMailbox(mailbox) : String(own[system])
+    const found = Object.hasOwn(variables, named) ? variables[named] : literal
+    return typeof found === 'object' && found !== null ? JSON.stringify(found) : String(found ?? '')
+  })
+}
+
+/** Values of variables may have line ends, which a header must not have. */
+const toLine = (text: unknown): string => String(text ?? '').replace(/[\r\n]+/g, ' ')
+
+/** The recipients with their variables; undefined without `recipient-variables`. */
+function readBatch(form: FormData, to: readonly Mailbox[]): BatchRecipient[] | undefined {
+  const given = readJson(form, 'recipient-variables')
+  if (!given) return undefined
+  const field = 'recipient-variables'
+  const recipients = new Map(
+    to.map((mailbox) => [
+      normaliseAddress(mailbox.address),
+      { to: mailbox.address, mailbox, variables: {} as JsonObject },
+    ]),
+  )
+  for (const [address, variables] of Object.entries(given)) {
+    const recipient = recipients.get(normaliseAddress(address.trim()))
+    const name = address.slice(0, 100)
+    if (!recipient) throw invalid(field, `${field} has "${name}", which is not in "to".`)
+    if (!isJsonObject(variables)) throw invalid(field, `${field}: the value of "${name}" must be a JSON object.`)
+    recipient.variables = variables
+  }
+  return [...recipients.values()]
+}
+
+/** The mailboxes of a field: each value is one, or several separated by commas. */
+export const readMailboxes = (form: FormData, field: string): Mailbox[] =>
+  textsOf(form, field).flatMap((text) => {
+    const parsed = parseMailboxList(text)
+    if (parsed.kind === 'ok') return parsed.mailboxes
+    // A list may be longer than one of a header. Without quotes every comma ends an address.
+    return (text.includes('"') ? [text] : text.split(',', MAX_BATCH + 1)).map((part) => {
+      const mailbox = parseMailbox(part.trim())
+      if (mailbox.kind === 'ok') return mailbox
+      throw invalid(field, `'${field}' parameter is not a valid address. ${mailbox.reason}`, 'invalid_address')
+    })
+  })
+
+/** The fields of which a client chooses the name: headers (`h:`), and its own data (`v:`). */
+function readPrefixed(form: FormData, ignored: Set<string>) {
+  const headers: Record<string, string> = {}
+  const metadata: Record<string, string> = {}
+  const ofTassis: [string, string][] = []
+  let [replyTo, messageId, variables]: [string?, string?, JsonObject?] = []
+  for (const field of new Set(form.keys())) {
+    const value = textOf(form, field)
+    const name = field.slice(2)
+    const key = name.toLowerCase()
+    if (field.startsWith('v:')) metadata[name] = value ?? ''
+    else if (!field.startsWith('h:')) FIELDS.has(field) || ignored.add(field)
+    else if (value === undefined) continue
+    else if (key === 'reply-to') replyTo = value
+    else if (key === 'message-id') messageId = value.trim()
+    else if (key === 'x-mailgun-variables') variables = readJson(form, field)
+    else if (key.startsWith('x-tassis-')) ofTassis.push([name, value])
+    else if (isReservedHeader(name) || key.startsWith('x-mailgun-')) ignored.add(field)
+    else {
+      // Ghost adds an address of Mailgun's own to its link.
+      const urls = key === 'list-unsubscribe' ? value.split(',').filter((url) => !UNSUBSCRIBE.test(url)) : [value]
+      if (urls.length > 0) headers[name] = toLine(urls.join(',')).trim()
+    }
+  }
+  const controls = readControls(ofTassis, EMAIL_LIMITS.tagCharacters, ignored)
+  return { headers, metadata, replyTo, messageId, variables, controls }
+}
+
+function readJson(form: FormData, name: string): JsonObject | undefined {
+  const text = textOf(form, name)
+  const value = text === undefined ? undefined : parseJsonObject(text)
+  if (text !== undefined && !value) throw invalid(name, `${name} must be a JSON object, such as {"name": "Ada"}.`)
+  return value
+}
+
+function readFlag(form: FormData, name: string, allowsHtmlOnly = false): boolean | undefined {
+  const text = textOf(form, name)?.toLowerCase()
+  if (text === undefined) return undefined
+  if (text === 'yes' || text === 'true' || (allowsHtmlOnly && text === 'htmlonly')) return true
+  if (text === 'no' || text === 'false') return false
+  throw invalid(name, `${name} must be yes, no, true${allowsHtmlOnly ? ', false or htmlonly' : ' or false'}.`)
+}
+
+/** Undefined: as the account is set. Links of a text are never tracked, so `htmlonly` is the same as `yes`. */
+function readTracking(form: FormData): SendRequest['tracking'] {
+  const all = readFlag(form, 'o:tracking', true)
+  const [opens = all, clicks = all] = [readFlag(form, 'o:tracking-opens'), readFlag(form, 'o:tracking-clicks', true)]
+  if (all === false || opens === clicks) return all === false ? false : opens
+  return { ...(opens !== undefined && { opens }), ...(clicks !== undefined && { clicks }) }
+}
+
+/** RFC 3339. Undefined for a time that has passed, too, since a repeated request may come later than planned. */
+function readTime(form: FormData, now: Millis): string | undefined {
+  const text = textOf(form, 'o:deliverytime')
+  if (text === undefined) return undefined
+  const at = /^\d{9,11}$/.test(text) ? Number(text) * 1000 : parseDate(text)
+  if (at === null) throw invalid('o:deliverytime', 'o:deliverytime must be like Fri, 14 Oct 2011 23:10:10 +0000.')
+  return at <= now ? undefined : new Date(at).toISOString()
+}
+
+async function readFiles(form: FormData): Promise<NonNullable<SendRequest['attachments']>> {
+  const parts = ['attachment', 'inline'].flatMap((field) => form.getAll(field).map((part) => ({ field, part })))
+  return await Promise.all(
+    parts.map(async ({ field, part }) => {
+      if (typeof part === 'string') throw invalid(field, `${field} must be a file: a part with a file name.`)
+      const { name, type } = part as File
+      const content = Buffer.from(await (part as File).arrayBuffer()).toString('base64')
+      return {
+        filename: name || 'file',
+        content,
+        content_type: type || null,
+        content_id: field === 'inline' ? name : null,
+      }
+    }),
+  )
+}
