@@ -37,6 +37,7 @@ const SEGMENTS = [
 const PARAMETERS = [
   ...['limit', 'after', 'before', 'origin', 'html_format', 'token', 'count', 'offset', 'recipient', 'fromEmail', 'tag'],
   ...['subject', 'status', 'fromdate', 'todate', 'messagestream', 'type', 'inactive', 'emailFilter', 'messageID'],
+  ...['begin', 'end', 'ascending', 'event', 'tags', 'severity', 'page', 'pivot', 'skip'],
   ...['SuppressionReason', 'Origin', 'EmailAddress', 'TemplateType', 'LayoutTemplate'],
 ]
 
@@ -67,6 +68,31 @@ const POSTMARK_TEMPLATE = {
   TextBody: 'T',
   TestRenderModel: { a: 1 },
 }
+const MAILGUN_MESSAGE = {
+  ...{
+    from: 'Ada <ada@sender.test>',
+    to: 'bob@receiver.test',
+    subject: 'Hello',
+    text: 'Hello',
+    html: '<p>',
+    cc: '',
+    bcc: '',
+  },
+  ...{
+    'recipient-variables': '{"bob@receiver.test": {}}',
+    'o:tag': 'a',
+    'o:tracking': 'yes',
+    'o:deliverytime': '1773577800',
+  },
+  ...{
+    'h:X-Own': 'x',
+    'h:Reply-To': 'a@b.test',
+    'v:a': 'b',
+    'h:Message-Id': '<a@b.test>',
+    't:variables': '{}',
+    message: 'From: a',
+  },
+}
 const ADDRESSES = { Suppressions: [{ EmailAddress: 'a@receiver.test' }] }
 
 /** Bodies without errors, by the end of the path. */
@@ -88,6 +114,9 @@ const BODIES: readonly (readonly [path: RegExp, body: unknown])[] = [
   [/email\/batchWithTemplates$/, { Messages: [TEMPLATED, TEMPLATED] }],
   [/^\/postmark\/templates/, POSTMARK_TEMPLATE],
   [/suppressions/, ADDRESSES],
+  [/messages(?:\.mime)?$/, MAILGUN_MESSAGE],
+  [/(?:bounces|complaints|unsubscribes)$/, [{ address: 'a@receiver.test' }]],
+  [/\/v[34]\/domains$/, { name: 'x.test' }],
 ]
 
 /** Names of errors in Resend's own client. */
@@ -120,10 +149,13 @@ function spoil(random: Random, value: unknown): unknown {
   return copy
 }
 
+const isMailgunPath = (path: string): boolean => /^\/(?:mailgun|v[34])\//.test(path)
+
 /** Whether an error has the form that the clients of the path's provider read. */
-function isTheirError(isPostmark: boolean, status: number, body: unknown): boolean {
+function isTheirError(route: string, isPostmark: boolean, status: number, body: unknown): boolean {
   const message = at(body, isPostmark ? 'Message' : 'message')
   if (typeof message !== 'string' || message === '') return false
+  if (isMailgunPath(route)) return status !== 422 && Object.keys(body as object).length === 1
   if (isPostmark) return Number.isInteger(at(body, 'ErrorCode')) && Object.keys(body as object).length === 2
   return at(body, 'statusCode') === status && RESEND_NAMES.has(at(body, 'name'))
 }
@@ -142,19 +174,25 @@ test("wrong values at every route are errors of the client at most, in the origi
     const value = pick(random, VALUES)
     const query = random.chance(0.5) ? '' : `?${pick(random, PARAMETERS)}=${encodeURIComponent(toWellFormed(value))}`
     const base = BODIES.find(([pattern]) => pattern.test(route))?.[1] ?? {}
-    const body = random.chance(0.03) ? '{"' : JSON.stringify(random.chance(0.05) ? value : spoil(random, base))
+    const isForm = base === MAILGUN_MESSAGE && random.chance(0.9)
+    const spoilt = random.chance(0.05) ? value : spoil(random, base)
+    const body = isForm ? toForm(spoilt) : random.chance(0.03) ? '{"' : JSON.stringify(spoilt)
     const response = await fetch(`${service.url}${path}${method === 'GET' ? query : ''}`, {
       method,
       headers: {
-        'content-type': 'application/json',
-        ...(isPostmark ? { 'x-postmark-server-token': service.key } : { authorization: `Bearer ${service.key}` }),
+        'content-type': isForm ? 'application/x-www-form-urlencoded' : 'application/json',
+        ...(isMailgunPath(route)
+          ? { authorization: `Basic ${btoa(`api:${service.key}`)}` }
+          : isPostmark
+            ? { 'x-postmark-server-token': service.key }
+            : { authorization: `Bearer ${service.key}` }),
       },
       ...(method !== 'GET' && { body }),
     })
     const { status } = response
     const text = await response.text()
     counts[status] = (counts[status] ?? 0) + 1
-    const isRight = status < 400 || (status < 500 && isTheirError(isPostmark, status, tryParse(text)))
+    const isRight = status < 400 || (status < 500 && isTheirError(route, isPostmark, status, tryParse(text)))
     // A link to a file is opened in a browser, not by a client.
     if (!isRight && route !== '/resend/files') odd.push([method, path, query, body, status, text])
   }
@@ -167,6 +205,11 @@ test("wrong values at every route are errors of the client at most, in the origi
     undefined,
   ])
 })
+
+const toForm = (value: unknown): string =>
+  new URLSearchParams(
+    Object.entries(value ?? {}).map(([name, item]) => [name.toWellFormed(), toWellFormed(item)] as [string, string]),
+  ).toString()
 
 const toWellFormed = (value: unknown): string =>
   (typeof value === 'string' ? value : JSON.stringify(value)).slice(0, 500).toWellFormed()

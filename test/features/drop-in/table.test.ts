@@ -9,13 +9,14 @@ import { Resend } from 'resend'
 import { listOpenedRoutes } from '#test/contract/routes.ts'
 import { at } from '#test/support/api.ts'
 import { createEmailApi, type EmailApi } from '#test/support/email-api.ts'
+import { createMailgun } from './mailgun/fixture.ts'
 
 const ROOT = join(import.meta.dir, '../../..')
 const STATES = ['done', 'differs', 'absent', 'ours']
 const ROUTE = /`([A-Z]+) (\/[^`\s]*)`/g
 const NAMED_TEST = /`([\w/-]+)`: (.+?)(?=, `[\w/-]+`: |$)/g
 
-type Provider = 'Resend' | 'Postmark'
+type Provider = 'Resend' | 'Postmark' | 'Mailgun'
 
 interface Row {
   readonly provider: string
@@ -90,6 +91,7 @@ test('every named test exists', async () => {
 describe.each<[Provider, string, () => Promise<readonly string[]>]>([
   ['Resend', '/resend', listResendRequests],
   ['Postmark', '/postmark', listPostmarkRequests],
+  ['Mailgun', '/mailgun', listMailgunRequests],
 ])('the table of %s', (provider, prefix, listRequests) => {
   const withoutNames = (path: string) => path.replace(/\{\w+\}/g, '{}')
 
@@ -116,24 +118,39 @@ describe.each<[Provider, string, () => Promise<readonly string[]>]>([
   })
 })
 
+const FORMS = {
+  Resend: {
+    headers: (key: string) => ({ authorization: `Bearer ${key}` }),
+    code: ['name', 'not_found'],
+    text: 'message',
+  },
+  Postmark: {
+    headers: (key: string) => ({ 'x-postmark-server-token': key }),
+    code: ['ErrorCode', 404],
+    text: 'Message',
+  },
+  Mailgun: {
+    headers: (key: string) => ({ authorization: `Basic ${btoa(`api:${key}`)}` }),
+    code: ['message', expect.any(String)],
+    text: 'message',
+  },
+} as const
+
 test.each(
-  (['Resend', 'Postmark'] as const).flatMap((provider) =>
+  (['Resend', 'Postmark', 'Mailgun'] as const).flatMap((provider) =>
     absentRoutesOf(provider).map(([method, path]) => [provider, method, path] as const),
   ),
 )('what is named as absent is a 404 that says so: %s, %s %s', async (provider, method, path) => {
-  const isResend = provider === 'Resend'
+  const { headers, code, text } = FORMS[provider]
   const response = await fetch(`${service.url}/${provider.toLowerCase()}${path.replace(/\{\w+\}/g, 'x')}`, {
     method,
-    headers: {
-      'content-type': 'application/json',
-      ...(isResend ? { authorization: `Bearer ${service.key}` } : { 'x-postmark-server-token': service.key }),
-    },
+    headers: { 'content-type': 'application/json', ...headers(service.key) },
     ...(method !== 'GET' && { body: '{}' }),
   })
   const body = await response.json()
-  expect([response.status, at(body, isResend ? 'name' : 'ErrorCode')]).toEqual([404, isResend ? 'not_found' : 404])
-  expect(String(at(body, isResend ? 'message' : 'Message'))).toMatch(
-    isResend ? /not part of this service/ : /does not offer this part/,
+  expect([response.status, at(body, code[0])]).toEqual([404, code[1]])
+  expect(String(at(body, text))).toMatch(
+    provider === 'Postmark' ? /does not offer this part/ : /not part of this service/,
   )
 })
 
@@ -190,4 +207,37 @@ async function listPostmarkRequests(): Promise<string[]> {
   Object.assign(client, { httpClient: { httpRequest }, processCallbackRequest: () => undefined })
   await callEveryMethod(client)
   return [...requests].sort()
+}
+
+/** Method and path of every request that Mailgun's client can make, other than of its other products. */
+async function listMailgunRequests(): Promise<string[]> {
+  const requests = new Set<string>()
+  const client = createMailgun({ url: 'http://127.0.0.1:1', key: 'x' }, '')
+  const { domains, webhooks, events, stats, suppressions, messages, routes, lists } = client
+  const { request } = messages as unknown as { request: { requestProvider: { makeRequest: unknown } } }
+  request.requestProvider.makeRequest = async (url: string, method: string) => {
+    requests.add(`${method} ${new URL(url).pathname}`)
+    return {
+      body: { domain: {}, items: [], paging: {}, stats: [], webhooks: {}, template: {}, tag: {}, tracking: {} },
+      status: 200,
+    }
+  }
+  const parts = [domains, webhooks, events, stats, suppressions, messages, routes, lists, lists.members]
+  for (const part of [...parts, ...Object.values(domains).filter((value) => Object.hasOwn(value ?? {}, 'baseRoute'))])
+    await callEveryMethod(part as object)
+  for (const type of ['bounces', 'complaints', 'unsubscribes', 'whitelists'] as const) {
+    const calls = [
+      () => suppressions.list('x', type),
+      () => suppressions.get('x', type, 'y'),
+      () => suppressions.create('x', type, { address: 'y' }),
+      () => suppressions.destroy('x', type, 'y'),
+      () => suppressions.destroyAll('x', type),
+      () => suppressions.upload('x', type, 'address'),
+    ]
+    for (const call of calls) await call().catch(() => undefined)
+  }
+  const data = { to: 'a@b.test', from: 'a@b.test' }
+  for (const more of [{ text: 'x' }, { message: 'x' }])
+    await messages.create('x', { ...data, ...more }).catch(() => undefined)
+  return [...requests].filter((path) => /^\w+ \/v[34]\//.test(path) && !path.includes('object')).sort()
 }

@@ -9,6 +9,7 @@ export const INTERFACES = {
   resend: 'Resend',
   postmark: 'Postmark',
   supabase: 'Supabase',
+  mailgun: 'Mailgun',
 } as const satisfies Readonly<Record<Log['kind'], string>>
 
 export const toRequestTitle = ({ kind, method, path }: Pick<Log, 'kind' | 'method' | 'path'>): string =>
