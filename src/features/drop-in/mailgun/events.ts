@@ -23,28 +23,20 @@ const BATCH_SIZE = 1000
 /** Of a page. A client takes an empty page as the end. */
 const MAX_EXAMINED = 2_000_000
 
-/** Name and severity of our events; Mailgun has no others. */
-const NAMES: Partial<Record<EventType, readonly [name: string, severity?: 'permanent' | 'temporary']>> = {
-  queued: ['accepted'],
-  delivered: ['delivered'],
-  deferred: ['failed', 'temporary'],
-  bounced: ['failed', 'permanent'],
-  failed: ['failed', 'permanent'],
-  rejected: ['failed', 'permanent'],
-  opened: ['opened'],
-  clicked: ['clicked'],
-  unsubscribed: ['unsubscribed'],
-  complained: ['complained'],
-}
-/** Mailgun's other events never happen here. */
-const KNOWN = [...new Set(Object.values(NAMES).map(([name]) => name)), 'rejected', 'stored']
+/** Ours that Mailgun has, too; the last five have the same name there. */
+const PERMANENT: readonly EventType[] = ['bounced', 'failed', 'rejected']
+const SAME: readonly EventType[] = ['delivered', 'opened', 'clicked', 'unsubscribed', 'complained']
+const TYPES: readonly EventType[] = ['queued', 'deferred', ...PERMANENT, ...SAME]
+/** Mailgun's; the last two never happen here. */
+const NAMES: readonly string[] = ['accepted', 'failed', ...SAME, 'rejected', 'stored']
+/** Why an address gets no mail, by Mailgun's codes from 605. Ghost sends no more to one with 605 or 607. */
+const SUPPRESSED = ['bounce', 'unsubscribe', 'complaint']
 
-/** Mailgun's codes of mail that a suppression stopped. Ghost sends no more to an address with 605 or 607. */
-const SUPPRESSED: Readonly<Record<string, readonly [code: number, reason: string]>> = {
-  unsubscribe: [606, 'suppress-unsubscribe'],
-  complaint: [607, 'suppress-complaint'],
+function nameOf(type: EventType): readonly [name: string, severity?: 'permanent' | 'temporary'] {
+  if (type === 'queued') return ['accepted']
+  if (type === 'deferred') return ['failed', 'temporary']
+  return PERMANENT.includes(type) ? ['failed', 'permanent'] : [type]
 }
-const SUPPRESSED_BOUNCE = [605, 'suppress-bounce'] as const
 
 const sql = prepareStatements((db) => ({
   from: db.prepare<{ seq: number; at: Millis }, [number, number]>(
@@ -68,7 +60,8 @@ type Query = Readonly<Record<string, string | undefined>>
 export async function listEvents({ app, actor, domain, url, yieldFairly }: EventSource, query: Query, token?: string) {
   const page = token === undefined ? {} : parseJsonObject(Buffer.from(token, 'base64url').toString())
   if (!page) throw invalid('page', 'The page must be one of the URLs in "paging".')
-  const { direction, position = '', ...first } = page as Query
+  const texts = Object.entries(page).filter(([, value]) => typeof value === 'string')
+  const { direction, position = '', ...first }: Query = Object.fromEntries(texts) as Query
   const wanted: Query = { ...first, ...query }
   const limit = parseQueryInteger('limit', wanted['limit'], { fallback: DEFAULT_LIMIT, minimum: 1, maximum: MAX_LIMIT })
   const [begin, end] = [readTime('begin', wanted), readTime('end', wanted)]
@@ -138,12 +131,12 @@ const splitWords = (text: string, operator: string): string[] =>
 
 /** A bit per type of our events. */
 function readTypes({ event, severity }: Query): number {
-  const names = event ? splitWords(event, ' OR ') : KNOWN
-  if (!names.every((name) => KNOWN.includes(name)))
-    throw invalid('event', `event must be one of ${KNOWN.join(', ')}, or several with " OR " between them.`)
-  return Object.entries(NAMES).reduce((mask, [type, [name, of]]) => {
-    const isWanted = names.includes(name) && (!severity || severity === of)
-    return isWanted ? mask | (1 << toEventCode(type as EventType)) : mask
+  const wanted = event ? splitWords(event, ' OR ') : NAMES
+  if (!wanted.every((name) => NAMES.includes(name)))
+    throw invalid('event', `event must be one of ${NAMES.join(', ')}, or several with " OR " between them.`)
+  return TYPES.reduce((mask, type) => {
+    const [name, of] = nameOf(type)
+    return wanted.includes(name) && (!severity || severity === of) ? mask | (1 << toEventCode(type)) : mask
   }, 0)
 }
 
@@ -171,24 +164,25 @@ function toEvent({ db }: App, accountId: number, { seq, id, event_type, created_
   if (!email) return undefined
   const { from, subject, tags, metadata } = email
   const { [REQUEST_DOMAIN]: domain = domainOfMailbox(from), ...variables } = metadata
-  const [event, severity] = NAMES[type] ?? [type]
+  const [event, severity] = nameOf(type)
   const [to = ''] = email.to()
   const recipient = data.complainer ?? email.recipient ?? to
-  const [code, reason] = type === 'rejected' ? (SUPPRESSED[data.suppression ?? ''] ?? SUPPRESSED_BOUNCE) : []
-  const reply = code === undefined ? (data.smtp_response ?? data.reason ?? '') : `Not delivering: ${data.suppression}`
+  const suppressed = type === 'rejected' ? Math.max(0, SUPPRESSED.indexOf(data.suppression ?? '')) : undefined
+  const reply = data.suppression ? `Not delivering: ${data.suppression}` : (data.smtp_response ?? data.reason ?? '')
   const [, replyCode, enhanced] = /^(\d{3})(?:[ -](\d\.\d{1,3}\.\d{1,3}))?/.exec(reply) ?? []
   const headers = { 'message-id': email.messageId.replace(/[<>]/g, ''), from, to, subject }
   const shown = {
     ...{ id, event, timestamp: at / 1000, recipient, 'recipient-domain': recipient.replace(/^.*@/, '') },
     ...{ tags, campaigns: [], 'user-variables': variables },
     'log-level': severity === undefined ? 'info' : severity === 'permanent' ? 'error' : 'warn',
-    ...(severity && { severity, reason: reason ?? (data.suppressed ? 'bounce' : 'generic') }),
+    ...(severity && { severity, reason: suppressed === undefined ? 'generic' : `suppress-${SUPPRESSED[suppressed]}` }),
     flags: { 'is-routed': false, 'is-authenticated': true, 'is-system-test': false, 'is-test-mode': false },
     envelope: { transport: 'smtp', sender: from.replace(/^.*<|>$/g, ''), targets: recipient },
     message: { headers, attachments: [] },
     ...((severity || event === 'delivered') && {
       'delivery-status': {
-        ...{ code: code ?? (Number(replyCode ?? 0) || (severity ? 0 : 250)), message: reply, description: '' },
+        ...{ code: suppressed === undefined ? Number(replyCode ?? (severity ? 0 : 250)) : 605 + suppressed },
+        ...{ message: reply, description: '' },
         ...{ 'enhanced-code': enhanced, 'mx-host': data.remote_mta ?? '', tls: data.tls?.startsWith('TLS') ?? false },
       },
     }),

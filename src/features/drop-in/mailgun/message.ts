@@ -49,8 +49,6 @@ export interface Message {
   /** The client's Message-ID, with variables; undefined: one of ours. */
   readonly messageId: string | undefined
   readonly isTest: boolean
-  /** Octets of the content of one email. */
-  readonly sizeBytes: number
 }
 
 /** The texts of a field, without empty ones. */
@@ -70,10 +68,8 @@ export async function readMessage(form: FormData, domain: string, now: Millis, i
   const [unavailable] = UNSUBSCRIBE.exec(html ?? '') ?? UNSUBSCRIBE.exec(text ?? '') ?? []
   if (unavailable)
     throw invalid('html', `${unavailable} is not available; put a link of your own there, or set h:List-Unsubscribe.`)
-  const [[from], to = [], cc = [], bcc = []] = ['from', 'to', 'cc', 'bcc'].map((name) => readMailboxes(form, name)) as [
-    Mailbox[],
-    ...Mailbox[][],
-  ]
+  const [from] = readMailboxes(form, 'from')
+  const [to = [], cc = [], bcc = []] = ['to', 'cc', 'bcc'].map((name) => readMailboxes(form, name))
   if (to.length === 0) throw invalid('to', 'Set "to" to at least one address.')
   if (to.length > MAX_BATCH) throw invalid('to', `"to" has ${to.length} addresses; at most ${MAX_BATCH} are allowed.`)
   if (from && from.domain !== domain) metadata[REQUEST_DOMAIN] = domain
@@ -84,49 +80,29 @@ export async function readMessage(form: FormData, domain: string, now: Millis, i
   const id = metadata['email-id'] ?? ''
   const isOfGhost = batch !== undefined && tags.includes('ghost-email') && GHOST_ID.test(id)
   const key = idempotencyKey ?? (isOfGhost ? `ghost ${domain} ${id}` : undefined)
-  const attachments = await readFiles(form)
   const request = {
-    from: from ? formatMailbox(from) : '',
-    to: batch ? [] : to.map(formatMailbox),
-    ...{ cc: cc.map(formatMailbox), bcc: bcc.map(formatMailbox) },
-    ...{
-      subject: textOf(form, 'subject') ?? '',
-      html_body: html ?? null,
-      text_body: text ?? null,
-      reply_to: replyTo ?? null,
-    },
+    ...{ from: from ? formatMailbox(from) : '', to: batch ? [] : to.map(formatMailbox) },
+    ...{ cc: cc.map(formatMailbox), bcc: bcc.map(formatMailbox), subject: textOf(form, 'subject') ?? '' },
+    ...{ html_body: html, text_body: text, reply_to: replyTo, headers, metadata, tags },
+    ...{ attachments: await readFiles(form), tracking: readTracking(form), send_at: readTime(form, now) },
     ...(template && { template_alias: template, template_data: { ...readJson(form, 't:variables'), ...variables } }),
-    ...{
-      headers,
-      metadata,
-      tags,
-      attachments,
-      tracking: readTracking(form) ?? null,
-      send_at: readTime(form, now) ?? null,
-    },
-    ...controlled,
-    idempotency_key: key ?? null,
+    ...{ ...controlled, idempotency_key: key },
   }
-  const sizeBytes = [html, text, ...attachments.map(({ content }) => content)].reduce(
-    (sum, part) => sum + (part?.length ?? 0),
-    0,
-  )
-  return { request, batch, messageId, isTest: readFlag(form, 'o:testmode') ?? false, sizeBytes }
+  return { request: withoutUndefined(request), batch, messageId, isTest: readFlag(form, 'o:testmode') ?? false }
 }
+
+const withoutUndefined = (request: object): SendRequest =>
+  Object.fromEntries(Object.entries(request).filter(([, value]) => value !== undefined)) as SendRequest
 
 /** The send request of one recipient of a batch. */
 export function fillMessage({ request }: Message, recipient: BatchRecipient): SendRequest {
-  const { attachments, idempotency_key: key, subject, reply_to, ...rest } = request
-  const { address } = recipient.mailbox
+  const { attachments = [], idempotency_key: key, ...rest } = request
+  const { subject, reply_to, ...filled } = fill(rest, recipient) as SendRequest
+  const { mailbox } = recipient
   return {
-    ...(fill(rest, recipient) as SendRequest),
-    to: [formatMailbox(recipient.mailbox)],
-    ...{
-      attachments: attachments ?? null,
-      subject: toLine(fill(subject, recipient)),
-      reply_to: reply_to ? toLine(fill(reply_to, recipient)) : null,
-    },
-    idempotency_key: key ? `mailgun:${sha256(`${key}\n${normaliseAddress(address)}`).toHex()}` : null,
+    ...{ ...filled, attachments, to: [formatMailbox(mailbox)], subject: toLine(subject ?? '') },
+    reply_to: toLine(reply_to ?? ''),
+    idempotency_key: key ? `mailgun:${sha256(`${key}\n${normaliseAddress(mailbox.address)}`).toHex()}` : null,
   }
 }
 
@@ -148,18 +124,16 @@ export function fill(value: unknown, recipient: BatchRecipient): unknown {
 }
 
 /** Values of variables may have line ends, which a header must not have. */
-const toLine = (text: unknown): string => String(text ?? '').replace(/[\r\n]+/g, ' ')
+const toLine = (text: string): string => text.replace(/[\r\n]+/g, ' ')
 
 /** The recipients with their variables; undefined without `recipient-variables`. */
 function readBatch(form: FormData, to: readonly Mailbox[]): BatchRecipient[] | undefined {
   const given = readJson(form, 'recipient-variables')
   if (!given) return undefined
   const field = 'recipient-variables'
+  const none: JsonObject = {}
   const recipients = new Map(
-    to.map((mailbox) => [
-      normaliseAddress(mailbox.address),
-      { to: mailbox.address, mailbox, variables: {} as JsonObject },
-    ]),
+    to.map((mailbox) => [normaliseAddress(mailbox.address), { to: mailbox.address, mailbox, variables: none }]),
   )
   for (const [address, variables] of Object.entries(given)) {
     const recipient = recipients.get(normaliseAddress(address.trim()))
@@ -251,12 +225,8 @@ async function readFiles(form: FormData): Promise<NonNullable<SendRequest['attac
       if (typeof part === 'string') throw invalid(field, `${field} must be a file: a part with a file name.`)
       const { name, type } = part as File
       const content = Buffer.from(await (part as File).arrayBuffer()).toString('base64')
-      return {
-        filename: name || 'file',
-        content,
-        content_type: type || null,
-        content_id: field === 'inline' ? name : null,
-      }
+      const content_id = field === 'inline' ? name : null
+      return { filename: name || 'file', content, content_type: type || null, content_id }
     }),
   )
 }

@@ -56,62 +56,44 @@ function requireDomain({ db }: App, actor: Actor, text: string): string {
 /** Those below a domain. */
 function mailRoutes(app: App, { takeRate, parser }: MailgunOptions, prefix: string) {
   const toUrl = (path: string) => `${trimTrailingSlashes(app.config.publicUrl)}${prefix}/v3/${path}`
-  const base = () =>
-    new Elysia({ prefix: `${prefix}/v3/:domain` })
+  const below = (path: string) =>
+    new Elysia({ prefix: `${prefix}/v3/:domain${path}` })
       .use(authenticated)
       .use(namesIgnored)
-      .derive(({ actor, params, body, request, set, ignored }) => {
+      .derive(({ actor, params, request }) => {
         const domain = requireDomain(app, actor, (params as { readonly domain: string }).domain)
-        const context: SendContext = {
-          ...{ app, actor, domain, ignored, admit: () => Object.assign(set.headers, takeRate(actor)) },
-          ...{
-            form: body instanceof FormData ? body : new FormData(),
-            header: request.headers.get('idempotency-key') ?? undefined,
-          },
+        return {
+          source: { app, actor, domain, url: toUrl(`${domain}${path}`), yieldFairly: () => yieldFairly(request) },
         }
-        const source = {
-          ...{ app, actor, domain, url: toUrl(`${domain}/events`) },
-          yieldFairly: () => yieldFairly(request),
-        }
-        return { context, source }
       })
-  const mail = base()
-    .post('/messages', ({ context }) => sendMessage(context), SENDS)
-    .post('/messages.mime', ({ context }) => sendMime(context, parser), SENDS)
-    .get('/events', ({ source, query }) => listEvents(source, query), READS)
-    .get('/events/:page', ({ source, query, params }) => listEvents(source, query, params.page), READS)
+  const mail = below('').derive(({ source: { domain }, actor, body, request, set, ignored }) => {
+    const header = request.headers.get('idempotency-key') ?? undefined
+    const form = body instanceof FormData ? body : new FormData()
+    const admit = () => Object.assign(set.headers, takeRate(actor))
+    return { context: { app, actor, domain, ignored, admit, header, form } satisfies SendContext }
+  })
   const lists = LIST_NAMES.map((list) =>
-    base()
-      .get(
-        `/${list}`,
-        ({ actor, source, query }) => listEntries(app, actor.accountId, list, query, toUrl(`${source.domain}/${list}`)),
-        READS_LISTS,
-      )
-      .get(
-        `/${list}/:address`,
-        ({ actor, params }) => getEntry(app, actor.accountId, list, String(params['address'])),
-        READS_LISTS,
-      )
-      .post(`/${list}`, ({ actor, body, ignored }) => addEntries(app, actor, list, body, ignored), WRITES_LISTS)
-      .delete(`/${list}`, ({ actor }) => removeAllEntries(app, actor, list), WRITES_LISTS)
-      .delete(
-        `/${list}/:address`,
-        ({ actor, params }) => removeEntry(app, actor, list, String(params['address'])),
-        WRITES_LISTS,
-      ),
+    below(`/${list}`)
+      .get('/', ({ source, query }) => listEntries(app, source.actor.accountId, list, query, source.url), READS_LISTS)
+      .get('/:address', ({ actor, params }) => getEntry(app, actor.accountId, list, params.address), READS_LISTS)
+      .post('/', ({ actor, body, ignored }) => addEntries(app, actor, list, body, ignored), WRITES_LISTS)
+      .delete('/', ({ actor }) => removeAllEntries(app, actor, list), WRITES_LISTS)
+      .delete('/:address', ({ actor, params }) => removeEntry(app, actor, list, params.address), WRITES_LISTS),
   )
-  return [mail, ...lists]
+  return [
+    mail
+      .post('/messages', ({ context }) => sendMessage(context), SENDS)
+      .post('/messages.mime', ({ context }) => sendMime(context, parser), SENDS),
+    below('/events')
+      .get('/', ({ source, query }) => listEvents(source, query), READS)
+      .get('/:page', ({ source, query, params }) => listEvents(source, query, params.page), READS),
+    ...lists,
+  ]
 }
 
 const toDomain = ({ uuid, domain, verifiedAt, createdAt }: Domain) => ({
   ...{ id: formatUuid(uuid), name: domain, type: 'custom', state: verifiedAt === null ? 'unverified' : 'active' },
-  ...{
-    created_at: new Date(createdAt).toUTCString(),
-    is_disabled: false,
-    require_tls: false,
-    skip_verification: false,
-  },
-  ...{ spam_action: 'disabled', wildcard: false, smtp_login: 'api', web_prefix: '', web_scheme: 'https' },
+  ...{ created_at: new Date(createdAt).toUTCString(), is_disabled: false },
 })
 
 function toDomainDetail(app: App, domain: Domain) {

@@ -65,10 +65,12 @@ async function sendBatch(
   emails: readonly BatchRecipient[],
   admit: () => void,
 ) {
-  const sizeBytes = message.sizeBytes * emails.length
+  const { html_body, text_body, attachments } = message.request
+  const parts = [html_body, text_body, ...(attachments ?? []).map(({ content }) => content)]
+  const sizeBytes = parts.reduce((sum, part) => sum + (part?.length ?? 0), 0) * emails.length
   if (sizeBytes > MAX_BATCH_BYTES) {
-    const count = Math.max(1, Math.floor(MAX_BATCH_BYTES / message.sizeBytes))
-    const problem = `The emails of a batch have more than ${MAX_BATCH_BYTES} bytes; send at most ${count} recipients at once.`
+    const count = Math.max(1, Math.floor((emails.length * MAX_BATCH_BYTES) / sizeBytes))
+    const problem = `The emails of a batch have at most ${MAX_BATCH_BYTES} bytes; send ${count} recipients at once.`
     throw new AppError(413, 'batch_too_large', problem)
   }
   const reservation = app.memory.reserve(sizeBytes)
