@@ -6,6 +6,7 @@ import { EMAIL_LIMITS, isReservedHeader } from '#features/sending/accept/draft.t
 import type { SendRequest } from '#features/sending/accept/model.ts'
 import { sha256 } from '#platform/crypto/crypto.ts'
 import { invalid } from '#platform/errors.ts'
+import { measureJson } from '#platform/http/json.ts'
 import { isJsonObject, type JsonObject, parseJsonObject } from '#platform/json-object.ts'
 import type { Millis } from '#platform/time/clock.ts'
 import {
@@ -31,6 +32,8 @@ const FIELDS = new Set(
 /** Links and addresses that Mailgun makes, by which readers leave. */
 const UNSUBSCRIBE = /%(?:mailing_list_|tag_)?unsubscribe_(?:url|email)%/
 const VARIABLE = /%recipient(?:\.([\w.-]{1,100})|_(email|name|fname|lname))?%/g
+/** Characters that variables may add to a text: more than a body may have. */
+const MAX_FILLED = 4_000_000
 /** In Ghost's batches, which it repeats after an error: ids of MongoDB. */
 const GHOST_ID = /^[0-9a-f]{24}$/
 
@@ -115,11 +118,16 @@ export function fill(value: unknown, recipient: BatchRecipient): unknown {
   const { mailbox, variables } = recipient
   const { address: email, name = '' } = mailbox
   const [fname = '', ...rest] = name.split(' ')
-  const own: JsonObject = { email, name, fname, lname: rest.join(' ') }
+  const own: JsonObject = { recipient: formatMailbox(mailbox), email, name, fname, lname: rest.join(' ') }
+  let filled = 0
   return value.replace(VARIABLE, (literal, named: string | undefined, system: string | undefined) => {
-    if (named === undefined) return system === undefined ? formatMailbox(mailbox) : String(own[system])
-    const found = Object.hasOwn(variables, named) ? variables[named] : literal
-    return typeof found === 'object' && found !== null ? JSON.stringify(found) : String(found ?? '')
+    const known =
+      named === undefined ? own[system ?? 'recipient'] : Object.hasOwn(variables, named) ? variables[named] : literal
+    const text = isJsonObject(known) ? JSON.stringify(known) : String(known ?? '')
+    filled += text.length
+    if (filled > MAX_FILLED)
+      throw invalid('recipient-variables', `A text has more than ${MAX_FILLED} characters of them.`)
+    return text
   })
 }
 
@@ -188,6 +196,7 @@ function readPrefixed(form: FormData, ignored: Set<string>) {
 
 function readJson(form: FormData, name: string): JsonObject | undefined {
   const text = textOf(form, name)
+  if (text !== undefined) measureJson(text)
   const value = text === undefined ? undefined : parseJsonObject(text)
   if (text !== undefined && !value) throw invalid(name, `${name} must be a JSON object, such as {"name": "Ada"}.`)
   return value

@@ -8,6 +8,7 @@ import { acceptTranslated } from '#features/sending/accept/accept.ts'
 import { acceptBatch } from '#features/sending/accept/batch.ts'
 import { createDraft, type Draft } from '#features/sending/accept/draft.ts'
 import { readIdempotency } from '#features/sending/accept/idempotency.ts'
+import type { SendRequest } from '#features/sending/accept/model.ts'
 import { requireSendable } from '#features/sending/accept/sendable.ts'
 import { AppError, invalid } from '#platform/errors.ts'
 import { serverBusy } from '#platform/http/body.ts'
@@ -17,7 +18,7 @@ import { domainOfMailbox } from '#protocols/address/parse.ts'
 import { translateMessage } from '../submission/translate.ts'
 import { type BatchRecipient, fill, fillMessage, type Message, readMailboxes, readMessage } from './message.ts'
 
-/** Of the contents of all emails of a batch, which are in memory until they are stored. */
+/** Of the contents of a batch, which are in memory until they are stored. */
 const MAX_BATCH_BYTES = 128 * MiB
 const MESSAGE_ID = /^<[!-;=?-~]{1,250}>$/
 
@@ -65,28 +66,32 @@ async function sendBatch(
   emails: readonly BatchRecipient[],
   admit: () => void,
 ) {
-  const { html_body, text_body, attachments } = message.request
+  const id = message.messageId ?? createMessageId(message)
+  const held = app.memory.reserve(0)
+  const translate = (recipient: unknown) => {
+    const request = fillMessage(message, recipient as BatchRecipient)
+    const bytes = (held?.bytes ?? 0) + measureContent(request)
+    if (bytes > MAX_BATCH_BYTES)
+      throw new AppError(
+        413,
+        'batch_too_large',
+        `The emails of a batch have at most ${MAX_BATCH_BYTES} characters together; send fewer recipients at once.`,
+      )
+    if (!held?.resize(bytes)) throw serverBusy()
+    return request
+  }
+  const complete = (draft: Draft, recipient: unknown): Draft =>
+    withMessageId(draft, String(fill(id, recipient as BatchRecipient)))
+  const input = { emails, idempotencyKey: undefined, translate, complete, isAllOrNone: true }
+  const accepted = acceptBatch(app, actor, input, admit).finally(() => held?.release())
+  const [first] = (await accepted).data
+  // One Message-ID for all; of those that a client sets itself, its text with the variables, as in Mailgun.
+  return toResult(message.messageId ?? first?.message_id ?? id, message.request.from, first?.sandbox)
+}
+
+function measureContent({ html_body, text_body, attachments, template_data }: SendRequest): number {
   const parts = [html_body, text_body, ...(attachments ?? []).map(({ content }) => content)]
-  const sizeBytes = parts.reduce((sum, part) => sum + (part?.length ?? 0), 0) * emails.length
-  if (sizeBytes > MAX_BATCH_BYTES) {
-    const count = Math.max(1, Math.floor((emails.length * MAX_BATCH_BYTES) / sizeBytes))
-    const problem = `The emails of a batch have at most ${MAX_BATCH_BYTES} bytes; send ${count} recipients at once.`
-    throw new AppError(413, 'batch_too_large', problem)
-  }
-  const reservation = app.memory.reserve(sizeBytes)
-  if (!reservation) throw serverBusy()
-  try {
-    const id = message.messageId ?? createMessageId(message)
-    const translate = (recipient: unknown) => fillMessage(message, recipient as BatchRecipient)
-    const complete = (draft: Draft, recipient: unknown): Draft =>
-      withMessageId(draft, String(fill(id, recipient as BatchRecipient)))
-    const input = { emails, idempotencyKey: undefined, translate, complete, isAllOrNone: true }
-    const [first] = (await acceptBatch(app, actor, input, admit)).data
-    // One Message-ID for all; of those that a client sets itself, its text with the variables, as in Mailgun.
-    return toResult(message.messageId ?? first?.message_id ?? id, message.request.from, first?.sandbox)
-  } finally {
-    reservation.release()
-  }
+  return parts.reduce((sum, part) => sum + (part?.length ?? 0), JSON.stringify(template_data ?? null).length)
 }
 
 function withMessageId(draft: Draft, messageId: string | undefined): Draft {

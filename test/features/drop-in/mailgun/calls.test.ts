@@ -227,6 +227,22 @@ describe('messages', () => {
       400,
       /must be a JSON object/,
     ],
+    ['JSON that is nested deeply', { 'recipient-variables': '['.repeat(100) }, 400, /nested deeper than 64/],
+    [
+      'variables that make a text huge',
+      {
+        html: '%recipient.x%'.repeat(5000),
+        'recipient-variables': JSON.stringify({ 'bob@receiver.test': { x: 'x'.repeat(1000) } }),
+      },
+      400,
+      /A text has more than 4000000 characters of them/,
+    ],
+    [
+      'a batch that is too large',
+      { to: many(1000), html: 'x'.repeat(200_000), 'recipient-variables': '{}' },
+      413,
+      /send fewer recipients/,
+    ],
     [
       'cc with recipient-variables',
       { cc: 'a@b.test', 'recipient-variables': '{}' },
