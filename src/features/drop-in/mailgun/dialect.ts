@@ -25,14 +25,11 @@ const ABSENT: readonly (readonly [path: RegExp, instead: string])[] = [
   [/\/tracking\b/, 'Tracking is set for the account, and in each message by o:tracking-opens and o:tracking-clicks.'],
 ]
 
-/** Our names of fields, and those of this interface. */
-const FIELDS: readonly (readonly [RegExp, string])[] = [
-  [/\bhtml_body\b/g, 'html'],
-  [/\btext_body\b/g, 'text'],
-  [/\btemplate_alias\b/g, 'template'],
-  [/\btemplate_data\b/g, 't:variables'],
-  [/\bsend_at\b/g, 'o:deliverytime'],
-]
+/** A sentence of ours with the names that fields have in this interface. */
+const toMailgunWords = (text: string): string =>
+  text
+    .replace(/\b(html|text)_body\b/g, '$1')
+    .replace(/\btemplate_(?:alias|data)\b/g, (name) => (name === 'template_data' ? 't:variables' : 'template'))
 
 export const mailgunDialect: Dialect = {
   name: 'mailgun',
@@ -48,7 +45,7 @@ export const mailgunDialect: Dialect = {
     const [, instead = 'docs/drop-in.md lists what there is.'] = ABSENT.find(([pattern]) => pattern.test(path)) ?? []
     const problem = isAbsent
       ? `This part of Mailgun's interface is not part of this service. ${instead}`
-      : FIELDS.reduce((text, [pattern, name]) => text.replace(pattern, name), message)
+      : toMailgunWords(message)
     // Mailgun's clients know no 422.
     const status = isAbsent ? 404 : own === 422 ? 400 : own
     const challenge = status === 401 && { 'www-authenticate': 'Basic realm="MG API"' }
