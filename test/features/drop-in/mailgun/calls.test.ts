@@ -1,6 +1,7 @@
 /** @module Mailgun's client, unmodified, does every covered call; wrong requests are errors in its form and store nothing. */
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
 import { simpleParser } from 'mailparser'
+import { record } from '#features/core/events/record.ts'
 import { createApiKey } from '#features/setup/api-keys/keys.ts'
 import { eventually } from '#test/support/app.ts'
 import { type DnsServer, startDnsServer } from '#test/support/dns-server.ts'
@@ -353,6 +354,65 @@ describe('events', () => {
       reason: 'suppress-bounce',
       'delivery-status': { code: 605 },
     })
+  })
+
+  test('events of every type have the name and the severity that clients know', async () => {
+    const { id } = await send({ subject: 'Each type', to: 'lou@receiver.test' })
+    const bare = String(id).replace(/[<>]/g, '')
+    await eventually(async () => (await list({ 'message-id': bare, event: 'delivered' })).items[0])
+    const { app, actor } = service
+    const { id: emailId } = app.db
+      .query<{ id: number }, []>("SELECT id FROM emails WHERE subject = 'Each type'")
+      .get() ?? { id: 0 }
+    const data = {
+      user_agent: 'Mail 1.0',
+      ip_address: '192.0.2.1',
+      link_url: 'https://a.test/',
+      smtp_response: '452 4.2.2 Full',
+    }
+    const types = [
+      'opened',
+      'clicked',
+      'complained',
+      'unsubscribed',
+      'deferred',
+      'bounced',
+      'failed',
+      'uncertain',
+      'cancelled',
+    ] as const
+    await app.commit.write((tx) => {
+      for (const type of types) record(tx, { accountId: actor.accountId, type, at: app.eventTime(), emailId, data })
+    })
+    const { items } = await list({ 'message-id': bare, ...ASCENDING })
+    expect(items.slice(2).map(({ event, severity }) => (severity ? `${event} ${severity}` : event))).toEqual([
+      ...[
+        'opened',
+        'clicked',
+        'complained',
+        'unsubscribed',
+        'failed temporary',
+        'failed permanent',
+        'failed permanent',
+      ],
+    ])
+    expect(items[3]).toMatchObject({
+      url: 'https://a.test/',
+      ip: '192.0.2.1',
+      'client-info': { 'user-agent': 'Mail 1.0' },
+    })
+    expect(items[6]?.['delivery-status']).toMatchObject({
+      code: 452,
+      'enhanced-code': '4.2.2',
+      message: '452 4.2.2 Full',
+    })
+  })
+
+  test('mail of another From domain has its events at the domain of its request', async () => {
+    await send({ subject: 'By another', 'v:a': 'b' }, UNVERIFIED)
+    const { items } = await list({ event: 'accepted', subject: 'By another' }, UNVERIFIED)
+    expect(items.map((item) => item['user-variables'])).toEqual([{ a: 'b' }])
+    expect((await list({ event: 'accepted', subject: 'By another' })).items).toEqual([])
   })
 
   test('pages have no gap and no double while events come, in both directions', async () => {
