@@ -114,7 +114,8 @@ export async function sendMime(context: SendContext, parser: Pick<Parser, 'parse
   const { request: mime, dropped, complete, idempotencyKey } = translateMessage(message, { mailFrom: '', recipients })
   for (const name of dropped) ignored.add(name)
   form.set('from', mime.from)
-  const { request: own } = await readMessage(form, context.domain, app.clock.now(), ignored)
+  const { request: own, batch, isTest } = await readMessage(form, context.domain, app.clock.now(), ignored)
+  if (batch || isTest) throw invalid('message', 'messages.mime takes neither recipient-variables nor o:testmode.')
   const { metadata, tracking = null, send_at = null } = own
   const request = { ...mime, metadata, tracking, send_at, tags: [...(mime.tags ?? []), ...(own.tags ?? [])] }
   const idempotency = readIdempotency(request, header ?? own.idempotency_key ?? idempotencyKey)
