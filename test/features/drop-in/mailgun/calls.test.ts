@@ -266,7 +266,12 @@ describe('messages', () => {
       400,
       /Nothing was sent/,
     ],
-    ['a MIME message as a batch', { message: `From: ${FROM}\n\nHi`, 'recipient-variables': '{}' }, 400, /takes neither/],
+    [
+      'a MIME message as a batch',
+      { message: `From: ${FROM}\n\nHi`, 'recipient-variables': '{}' },
+      400,
+      /takes neither/,
+    ],
     ['a MIME message as a test', { message: `From: ${FROM}\n\nHi`, 'o:testmode': 'yes' }, 400, /takes neither/],
     ['a program as an attachment', { attachment: { data: 'MZ', filename: 'x.exe' } }, 400, /Files of type .exe/],
   ])('%s: an error, and nothing is stored', async (_, data, status, message) => {
