@@ -4,6 +4,7 @@ WORKDIR /build
 COPY package.json bun.lock bunfig.toml ./
 RUN bun install --frozen-lockfile
 COPY tsconfig.json ./
+COPY docs docs
 COPY migrations migrations
 COPY scripts scripts
 COPY src src

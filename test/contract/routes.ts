@@ -858,6 +858,8 @@ export const PUBLIC_ROUTES: readonly string[] = [
   'GET /openapi-operator.json',
   'GET /docs',
   'GET /docs/{operation}',
+  'GET /docs/integrations/{page}',
+  'GET /llms.txt',
   'GET /icon.svg',
   'GET /app',
   'GET /app/*',

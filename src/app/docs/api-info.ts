@@ -2,6 +2,7 @@
 import type { AnyElysia } from 'elysia'
 import { describeWebhookRequests } from '#features/webhooks/webhooks/payload/payload-schemas.ts'
 import { createDocs } from '#platform/http/docs-page.ts'
+import { readDocuments } from './documents.ts'
 
 const API_INFO = {
   title: 'Tassis',
@@ -53,4 +54,7 @@ const API_INFO = {
 }
 
 /** The files of /docs. @param routes of the service */
-export const describeRoutes = (routes: readonly AnyElysia[]) => createDocs(routes, API_INFO)
+export const describeRoutes = async (routes: readonly AnyElysia[]) => [
+  ...(await createDocs(routes, API_INFO)),
+  ...readDocuments(API_INFO.description),
+]
