@@ -17,6 +17,8 @@ const MANIFEST = {
   version: manifest.version,
   description: 'Client of Tassis, the transactional email service that you run yourself',
   license: manifest.license,
+  // npm accepts a provenance of the package only for the repository that it names.
+  ...('repository' in manifest && { repository: manifest.repository }),
   type: 'module',
   sideEffects: false,
   engines: { node: '>=20.3' },

@@ -23,7 +23,7 @@ const formatCell = (text: string): string => text.replaceAll('|', '\\|').replace
 const formatTable = (head: readonly string[], rows: readonly (readonly string[])[]): string =>
   [head, head.map(() => '---'), ...rows].map((row) => `| ${row.join(' | ')} |`.replaceAll('|  |', '| |')).join('\n')
 
-const toSentence = (text: string): string => `${text.charAt(0).toUpperCase()}${text.slice(1)}.`
+export const toSentence = (text: string): string => `${text.charAt(0).toUpperCase()}${text.slice(1)}.`
 
 const CONFIGURATION_INTRO = `# Configuration
 
@@ -59,7 +59,7 @@ function toSettingRow({ variable, value, setting: { doc, allowed, fallbackDoc } 
 }
 
 /** An argument or option with its description. */
-type Parameter = readonly [term: string, meaning: string]
+export type Parameter = readonly [term: string, meaning: string]
 
 /** Options that many commands have: named behind the description of a command, explained once. */
 const SHARED_OPTIONS: readonly Parameter[] = [
@@ -105,7 +105,7 @@ Times such as \`--since\` are in UTC: \`2h\`, \`3 days ago\`, \`today\`, \`yeste
 const help = new Help()
 
 /** Lists the commands of a program or group, without hidden ones and `help`. */
-const listVisibleCommands = (command: Command): Command[] =>
+export const listVisibleCommands = (command: Command): Command[] =>
   help.visibleCommands(command).filter((known) => known.name() !== 'help')
 
 /** Formats docs/commands.md: every command of the program, one section per group. */
@@ -129,7 +129,7 @@ export function formatCommandsPage(): string {
 }
 
 /** How a command is called, without its options; of a group, its name. */
-const formatUsage = (command: Command): string =>
+export const formatUsage = (command: Command): string =>
   command.commands.length > 0 ? `tassis ${command.name()}` : help.commandUsage(command).replace(' [options]', '')
 
 const isShared = ([term, meaning]: Parameter): boolean =>
@@ -146,7 +146,7 @@ function formatCommand(command: Command, heading: string): string {
   ].join('\n\n')
 }
 
-const listParameters = (command: Command): Parameter[] => [
+export const listParameters = (command: Command): Parameter[] => [
   ...command.registeredArguments.map(
     (argument): Parameter => [
       help.argumentTerm(argument),

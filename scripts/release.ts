@@ -1,6 +1,6 @@
 /**
- * @module Builds a release: for each target an archive with the executable, `contrib/` and the licences; the npm
- * package of the client library; `SHA256SUMS`, an SBOM (CycloneDX) and provenance (SLSA) for all of them. The same
+ * @module Builds a release: for each target an archive with the executable, `contrib/` and the licences, and a Debian
+ * package; the npm package of the client library; `SHA256SUMS`, an SBOM (CycloneDX) and provenance (SLSA) for all of them. The same
  * commit gives the same bytes, on any machine and in
  * any folder. Gets the Bun of each target from npm; `scripts/runtimes/bun.lock` names their hashes.
  */
@@ -11,7 +11,9 @@ import { join, resolve } from 'node:path'
 import { parseArgs } from 'node:util'
 import { VERSION } from '../src/app/version.ts'
 import { buildClientPackage, CLIENT_PACKAGE } from './client-package.ts'
+import { ARCHITECTURES, buildDeb, debName } from './deb.ts'
 import { type BuildInputs, formatStatement, type Subject, signStatement } from './provenance.ts'
+import { publish, readChanges } from './publish.ts'
 import { pack, ReleaseError, ROOT, run } from './release-tools.ts'
 import { formatLicences, formatSbom, readComponents } from './sbom.ts'
 
@@ -21,20 +23,23 @@ const RUNTIMES: Readonly<Record<string, string>> = {
   'linux-arm64': '@oven/bun-linux-aarch64',
 }
 
-const HELP = `Usage: scripts/release [--target TARGET]... [--outdir FOLDER] [--key FILE] [--allow-dirty]
+const HELP = `Usage: scripts/release [--tag TAG] [--target TARGET]... [--outdir FOLDER] [--key FILE] [--allow-dirty] [--publish]
 
 Builds a release of the checked-out commit:
   tassis-VERSION-TARGET.tar.gz     the executable, contrib/, and the licences of what it contains
+  tassis_VERSION_ARCHITECTURE.deb  the same for Debian and Ubuntu: unit, user, settings, completion, man page
   tassis-VERSION.tgz               the client library, for npm publish
   tassis-VERSION.cdx.json          what the executable contains (SBOM, CycloneDX 1.6)
   tassis-VERSION.provenance.json   from what it was built (SLSA provenance 1, not signed)
   tassis-VERSION.provenance.dsse.json   the same, signed, with --key
   SHA256SUMS                       checksums of all of them: sha256sum --check SHA256SUMS
 
+  --tag TAG         requires that the tag is this commit's and v with this version, and that CHANGELOG.md has it
   --target TARGET   ${Object.keys(RUNTIMES).join(' or ')}; default: both
   --outdir FOLDER   default: dist/release, which is emptied first
   --key FILE        private key (PEM; Ed25519, ECDSA or RSA) that signs the provenance
   --allow-dirty     also with changes that are not committed: for a trial, because nobody can build it again
+  --publish         afterwards: scripts/publish
 
 Two builds of a commit are the same: compare SHA256SUMS of two machines.`
 
@@ -66,6 +71,8 @@ function installRuntimes(folder: string): (target: string) => string {
 async function main(): Promise<void> {
   const { values: args } = parseArgs({
     options: {
+      tag: { type: 'string' },
+      publish: { type: 'boolean' },
       target: { type: 'string', multiple: true, default: Object.keys(RUNTIMES) },
       outdir: { type: 'string', default: join(ROOT, 'dist/release') },
       key: { type: 'string' },
@@ -80,6 +87,7 @@ async function main(): Promise<void> {
   const unknown = args.target.find((target) => !(target in RUNTIMES))
   if (unknown !== undefined)
     throw new ReleaseError(`There is no target ${unknown}; there are ${Object.keys(RUNTIMES).join(' and ')}.`)
+  if (args.tag !== undefined) checkTag(args.tag)
   const isDirty = run(['git', 'status', '--porcelain']) !== ''
   if (isDirty && !args['allow-dirty'])
     throw new ReleaseError('There are changes that are not committed: commit them, or try with --allow-dirty.')
@@ -104,6 +112,16 @@ async function main(): Promise<void> {
   }
   console.log(run(['ls', '-l', '--human-readable', '--no-group', outdir]))
   console.log(`In ${outdir}.${key === undefined ? ' The provenance is not signed: see --key.' : ''}`)
+  if (args.publish) publish(outdir)
+}
+
+/** A tag names one version, whose changes are written down. */
+function checkTag(tag: string): void {
+  if (tag !== `v${VERSION}`)
+    throw new ReleaseError(`The tag is ${tag}, but package.json has the version ${VERSION}: use the tag v${VERSION}.`)
+  readChanges(VERSION)
+  if (!run(['git', 'tag', '--points-at', 'HEAD']).split('\n').includes(tag))
+    throw new ReleaseError(`The checked-out commit has no tag ${tag}: git tag ${tag}, or check that tag out.`)
 }
 
 async function writeRelease(
@@ -138,8 +156,12 @@ async function writeRelease(
     )
     for (const path of ['contrib', 'CHANGELOG.md', 'LICENSE'])
       cpSync(join(ROOT, path), join(content, path), { recursive: true })
-    writeFileSync(join(content, 'THIRD-PARTY-LICENSES.txt'), formatLicences(components, build))
+    const licences = formatLicences(components, build)
+    writeFileSync(join(content, 'THIRD-PARTY-LICENSES.txt'), licences)
     add(`${name}.tar.gz`, pack(folder, name, build.epoch))
+    const architecture = ARCHITECTURES[target] ?? ''
+    const deb = { ...build, architecture, licences, executable: join(content, 'tassis') }
+    add(debName(deb), buildDeb(deb, join(folder, `deb-${architecture}`)))
   }
   add(CLIENT_PACKAGE, await buildClientPackage(build.epoch))
   add(`tassis-${build.version}.cdx.json`, formatSbom(components, build))
