@@ -159,6 +159,10 @@ async function writeRelease(
     const licences = formatLicences(components, build)
     writeFileSync(join(content, 'THIRD-PARTY-LICENSES.txt'), licences)
     add(`${name}.tar.gz`, pack(folder, name, build.epoch))
+    if (Bun.which('dpkg-deb') === null) {
+      console.warn('No Debian package, because dpkg-deb is not installed: apt-get install dpkg')
+      continue
+    }
     const architecture = ARCHITECTURES[target] ?? ''
     const deb = { ...build, architecture, licences, executable: join(content, 'tassis') }
     add(debName(deb), buildDeb(deb, join(folder, `deb-${architecture}`)))
