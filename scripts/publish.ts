@@ -39,13 +39,15 @@ export interface Publication {
   readonly commit: string
   /** For executables: `ARCHITECTURE/dist/tassis`, below it. */
   readonly folder: string
+  /** A release of this tag is at GitHub, from an earlier run. */
+  readonly isReleased: boolean
   readonly hasNpmToken: boolean
   readonly isInActions: boolean
 }
 
 /** The commands that publish, in order. */
 export function listCommands(publication: Publication, changes: string): (readonly string[])[] {
-  const { version, repository, outdir, epoch, commit, folder, hasNpmToken, isInActions } = publication
+  const { version, repository, outdir, epoch, commit, folder, isReleased, hasNpmToken, isInActions } = publication
   const image = `ghcr.io/${repository.split('/')[0]?.toLowerCase()}/tassis:`
   const isFinal = !version.includes('-')
   const tags = [version, ...(isFinal ? ['latest'] : [])].flatMap((tag) => ['--tag', image + tag])
@@ -69,10 +71,12 @@ export function listCommands(publication: Publication, changes: string): (readon
           ],
         ]
       : []),
-    [
-      ...['gh', 'release', 'create', `v${version}`, '--repo', repository, '--verify-tag'],
-      ...['--title', `Tassis ${version}`, '--notes', changes, ...(isFinal ? [] : ['--prerelease']), ...release],
-    ],
+    isReleased
+      ? ['gh', 'release', 'upload', `v${version}`, '--repo', repository, '--clobber', ...release]
+      : [
+          ...['gh', 'release', 'create', `v${version}`, '--repo', repository, '--verify-tag'],
+          ...['--title', `Tassis ${version}`, '--notes', changes, ...(isFinal ? [] : ['--prerelease']), ...release],
+        ],
   ]
 }
 
@@ -112,12 +116,13 @@ export function publish(outdir: string, { isDryRun = false } = {}): void {
         epoch: Number(run(['git', 'log', '-1', '--format=%ct'])),
         commit: run(['git', 'rev-parse', '--short=12', 'HEAD']),
         hasNpmToken: Boolean(environment['NODE_AUTH_TOKEN']) && (isDryRun || !isAtNpm()),
+        isReleased: !isDryRun && Bun.spawnSync(['gh', 'release', 'view', `v${VERSION}`, '--repo', repository]).success,
         isInActions: environment['GITHUB_ACTIONS'] === 'true',
       },
       changes,
     )
     for (const command of commands) {
-      console.log(command.map((word) => (/[\s"']/.test(word) ? JSON.stringify(word) : word)).join(' '))
+      console.log(command.map((word) => (/\s/.test(word) ? `${JSON.stringify(word.slice(0, 60))}…` : word)).join(' '))
       if (!isDryRun) run(command)
     }
   } finally {

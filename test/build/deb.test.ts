@@ -137,7 +137,15 @@ test('the workflow runs scripts that exist and pins its actions', () => {
 test('publishing pushes an image of each architecture and joins them, then npm, then the release', () =>
   inFolder((outdir) => {
     writeFileSync(join(outdir, 'SHA256SUMS'), '')
-    const common = { repository: 'Acme/mail', outdir, epoch: 1, commit: 'abc', folder: '/x', isInActions: false }
+    const common = {
+      repository: 'Acme/mail',
+      outdir,
+      epoch: 1,
+      commit: 'abc',
+      folder: '/x',
+      isReleased: false,
+      isInActions: false,
+    }
     const commands = listCommands({ ...common, version: '1.2.3', hasNpmToken: true }, 'Changes').map((c) => c.join(' '))
     expect(commands.map((command) => command.split(' ').slice(0, 3).join(' '))).toEqual([
       ...['docker buildx build', 'docker buildx build', 'docker buildx imagetools'],
@@ -148,6 +156,8 @@ test('publishing pushes an image of each architecture and joins them, then npm, 
       '--tag ghcr.io/acme/tassis:1.2.3 --tag ghcr.io/acme/tassis:latest ghcr.io/acme/tassis:1.2.3-amd64 ghcr.io/acme/tassis:1.2.3-arm64',
     )
     expect(commands[4]).toEndWith(`--notes Changes ${outdir}/SHA256SUMS`)
+    const again = { ...common, isReleased: true, version: '1.2.3', hasNpmToken: false }
+    expect(listCommands(again, '').at(-1)?.slice(0, 3)).toEqual(['gh', 'release', 'upload'])
     const early = listCommands({ ...common, version: '2.0.0-rc.1', hasNpmToken: false }, '').map((c) => c.join(' '))
     expect([early.length, early[2]?.includes('latest'), early[3]?.includes('--prerelease')]).toEqual([4, false, true])
   }))
