@@ -28,19 +28,19 @@ const quote = (text: string): string => `'${text.replaceAll("'", "'\\''")}'`
 /** What bash and zsh share: the words after each command, and the longest command that was typed. */
 const formatTable = (format: (words: readonly Word[]) => string): string =>
   listWords()
-    .map(([path, words]) => `    ${quote(path)}) words=(${format(words)}) ;;`)
+    .map(([path, words]) => `    ${quote(path)}) known=(${format(words)}) ;;`)
     .join('\n')
 
 export const formatBash = (): string => `# bash completion of tassis
 _tassis() {
   local path=tassis word i
-  local -a words
+  local -a known
   _tassis_words "$path"
   for ((i = 1; i < COMP_CWORD; i++)); do
     word=\${COMP_WORDS[i]}
-    [[ $word != -* && " \${words[*]} " == *" $word "* ]] && path+=" $word" && _tassis_words "$path"
+    [[ $word != -* && " \${known[*]} " == *" $word "* ]] && path+=" $word" && _tassis_words "$path"
   done
-  COMPREPLY=($(compgen -W "\${words[*]}" -- "\${COMP_WORDS[COMP_CWORD]}"))
+  COMPREPLY=($(compgen -W "\${known[*]}" -- "\${COMP_WORDS[COMP_CWORD]}"))
 }
 _tassis_words() {
   case $1 in
@@ -58,15 +58,12 @@ ${formatTable((words) => words.map(([word, meaning]) => quote(`${word}:${meaning
 }
 _tassis() {
   local current=tassis word
-  local -a words_before=("\${(@)words[2,CURRENT-1]}")
-  () {
-    local -a words
-    _tassis_words "$current"
-    for word in $words_before; do
-      [[ $word != -* && -n \${(M)words:#$word:*} ]] && current+=" $word" && _tassis_words "$current"
-    done
-    (( $#words )) && _describe tassis words || _files
-  }
+  local -a known
+  _tassis_words "$current"
+  for word in "\${(@)words[2,CURRENT-1]}"; do
+    [[ $word != -* && -n \${(M)known:#$word:*} ]] && current+=" $word" && _tassis_words "$current"
+  done
+  _describe tassis known || _files
 }
 _tassis "$@"
 `

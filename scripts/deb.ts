@@ -25,8 +25,9 @@ const contrib = (path: string): string => readFileSync(join(ROOT, 'contrib', pat
 /** A pre-release comes before its release: 1.0.0~rc.1. */
 const toDebianVersion = (version: string): string => version.replace('-', '~')
 
+/** GitHub would rename a file with `~`. */
 export const debName = ({ version, architecture }: Pick<DebInputs, 'version' | 'architecture'>): string =>
-  `tassis_${toDebianVersion(version)}_${architecture}.deb`
+  `tassis_${version}_${architecture}.deb`
 
 /** The unit of contrib, with the settings of the package in place of variables. */
 export const formatUnit = (): string =>

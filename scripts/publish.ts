@@ -6,6 +6,7 @@ import { existsSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync }
 import { tmpdir } from 'node:os'
 import { join, resolve } from 'node:path'
 import { parseArgs } from 'node:util'
+import manifest from '../package.json' with { type: 'json' }
 import { VERSION } from '../src/app/version.ts'
 import { CLIENT_PACKAGE } from './client-package.ts'
 import { ARCHITECTURES } from './deb.ts'
@@ -42,12 +43,13 @@ export interface Publication {
   /** A release of this tag is at GitHub, from an earlier run. */
   readonly isReleased: boolean
   readonly hasNpmToken: boolean
-  readonly isInActions: boolean
+  /** npm accepts it from GitHub Actions alone, for the repository that the package names. */
+  readonly hasProvenance: boolean
 }
 
 /** The commands that publish, in order. */
 export function listCommands(publication: Publication, changes: string): (readonly string[])[] {
-  const { version, repository, outdir, epoch, commit, folder, isReleased, hasNpmToken, isInActions } = publication
+  const { version, repository, outdir, epoch, commit, folder, isReleased, hasNpmToken, hasProvenance } = publication
   const image = `ghcr.io/${repository.split('/')[0]?.toLowerCase()}/tassis:`
   const isFinal = !version.includes('-')
   const tags = [version, ...(isFinal ? ['latest'] : [])].flatMap((tag) => ['--tag', image + tag])
@@ -67,7 +69,7 @@ export function listCommands(publication: Publication, changes: string): (readon
       ? [
           [
             ...['npm', 'publish', join(outdir, CLIENT_PACKAGE), '--access', 'public'],
-            ...['--tag', isFinal ? 'latest' : 'next', ...(isInActions ? ['--provenance'] : [])],
+            ...['--tag', isFinal ? 'latest' : 'next', ...(hasProvenance ? ['--provenance'] : [])],
           ],
         ]
       : []),
@@ -117,7 +119,7 @@ export function publish(outdir: string, { isDryRun = false } = {}): void {
         commit: run(['git', 'rev-parse', '--short=12', 'HEAD']),
         hasNpmToken: Boolean(environment['NODE_AUTH_TOKEN']) && (isDryRun || !isAtNpm()),
         isReleased: !isDryRun && Bun.spawnSync(['gh', 'release', 'view', `v${VERSION}`, '--repo', repository]).success,
-        isInActions: environment['GITHUB_ACTIONS'] === 'true',
+        hasProvenance: environment['GITHUB_ACTIONS'] === 'true' && 'repository' in manifest,
       },
       changes,
     )

@@ -64,7 +64,7 @@ test.skipIf(Bun.which('dpkg-deb') === null)('a package has the same bytes again,
     for (const line of ['ExecStart=/usr/lib/tassis/tassis serve', 'StateDirectory=tassis', 'User=tassis'])
       expect(unit).toContain(`\n${line}\n`)
     expect(unit.match(/^Environment=.*$/gm)).toEqual(['Environment=TASSIS_CONFIG=/etc/tassis/tassis.toml'])
-    expect(debName({ version: '1.2.0-rc.1', architecture: 'arm64' })).toBe('tassis_1.2.0~rc.1_arm64.deb')
+    expect(debName({ version: '1.2.0-rc.1', architecture: 'arm64' })).toBe('tassis_1.2.0-rc.1_arm64.deb')
   }),
 )
 
@@ -144,7 +144,7 @@ test('publishing pushes an image of each architecture and joins them, then npm, 
       commit: 'abc',
       folder: '/x',
       isReleased: false,
-      isInActions: false,
+      hasProvenance: false,
     }
     const commands = listCommands({ ...common, version: '1.2.3', hasNpmToken: true }, 'Changes').map((c) => c.join(' '))
     expect(commands.map((command) => command.split(' ').slice(0, 3).join(' '))).toEqual([
