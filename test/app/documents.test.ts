@@ -3,6 +3,7 @@ import { expect, test } from 'bun:test'
 import { dirname, join } from 'node:path'
 import { createTestApi } from '#test/support/api.ts'
 
+// Proves: http-26, http-27
 test('every link of llms.txt and of the documents leads to a page that is served', async () => {
   await using service = await createTestApi()
   const read = async (path: string) => {
