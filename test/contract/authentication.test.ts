@@ -145,6 +145,7 @@ const STATUSES: Readonly<Record<string, number>> = {
   'GET /u': 404,
   // No operation, and no file of the bundle, has this name.
   'GET /docs/{operation}': 404,
+  'GET /docs/integrations/{page}': 404,
   'GET /app/assets/{name}': 404,
   // No badge has this address.
   'GET /badges/{file}': 404,
