@@ -36,7 +36,7 @@ const sql = prepareStatements((db) => {
   const prepare = (table: string, columns: string) => db.prepare<Row, [number]>(selectNames(table, columns))
   return {
     domains: prepare(LIVE('domains'), 'domain AS name, NULL AS detail'),
-    templates: prepare(LIVE('templates'), 'name, alias AS detail'),
+    templates: prepare(LIVE('templates'), "name, alias || coalesce(' ' || locale, '') AS detail"),
     webhooks: prepare(LIVE('webhooks'), 'url AS name, description AS detail'),
     lists: prepare(LIVE('contact_lists'), 'name, description AS detail'),
     mailboxes: prepare(LIVE('agent_mailboxes'), "local_part || '@' || domain AS name, display_name AS detail"),

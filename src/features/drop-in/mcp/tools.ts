@@ -172,7 +172,8 @@ const emailTools = {
     input: {
       to: Recipients('Recipients.'),
       cc: maybe(Recipients('Further recipients, in Cc.')),
-      ...pick(SendRequest, 'from', 'subject', 'template_alias', 'reply_to', 'tags', 'send_at', 'idempotency_key'),
+      ...pick(SendRequest, 'from', 'subject', 'template_alias', 'locale', 'reply_to', 'tags'),
+      ...pick(SendRequest, 'send_at', 'idempotency_key'),
       ...BODIES,
       ...TEMPLATE_DATA,
     },
@@ -253,13 +254,17 @@ const setupTools = {
     ...reads('templates:read'),
     input: { ...pick(TemplateListQuery, 'search'), ...PAGE },
     run: (api, input) => api.templates.list(toQuery(input)),
-    view: pageOf({ ...named('id alias updated_at', text), version: number, ...named('name subject', strange) }),
+    view: pageOf({ ...named('id alias locale updated_at', text), version: number, ...named('name subject', strange) }),
   }),
   test_template: defineTool({
     description:
       'Renders a stored template with variables and shows the result or its error. Sends and stores nothing.',
     ...reads('templates:read'),
-    input: { template_id: Id('Id of the template, from list_templates.'), ...TEMPLATE_DATA },
+    input: {
+      template_id: Id('Id of the template, from list_templates.'),
+      ...pick(SendRequest, 'locale'),
+      ...TEMPLATE_DATA,
+    },
     run: (api, { template_id: id, ...body }) => api.templates.render(id, body),
     view: dataOf(named('subject html_body text_body', strange)),
   }),

@@ -56,6 +56,7 @@ const FIELDS: readonly (readonly [RegExp, string])[] = [
   [/\breply_to\b/g, 'ReplyTo'],
   [/\btemplate_data\b/g, 'TemplateModel'],
   [/\btemplate_alias\b/g, 'TemplateAlias'],
+  [/\blocale\b/g, 'Locale'],
   [/\bcontent_id\b/g, 'ContentID'],
   [/\bcontent_type\b/g, 'ContentType'],
   [/\battachments\.(\d+)\.filename\b/g, 'Attachments.$1.Name'],

@@ -6,6 +6,7 @@
 import { type Static, Type } from '@sinclair/typebox'
 import { isReservedHeader } from '#features/sending/accept/draft.ts'
 import type { SendRequest } from '#features/sending/accept/model.ts'
+import type { TemplateName } from '#features/setup/templates/templates.ts'
 import { isMarketingStream, toSlug } from '#features/webhooks/webhooks/payload/postmark.ts'
 import { invalid } from '#platform/errors.ts'
 import { FreeMap, mapFromPhp } from '#platform/http/schemas.ts'
@@ -48,6 +49,7 @@ const Message = Type.Partial(
     TemplateId: Type.Union([Type.Integer(), Type.String()], { errorMessage: 'a number' }),
     TemplateAlias: Type.String(),
     TemplateModel: FreeMap(),
+    Locale: Type.String(),
   }),
 )
 type Message = Static<typeof Message>
@@ -69,8 +71,8 @@ export interface Translated {
 export interface TranslateOptions {
   readonly isTemplated: boolean
   readonly ignored: Set<string>
-  /** Alias of the account's template with a number; a text that is no number is returned as it is. */
-  readonly toAlias: (templateId: number | string) => string
+  /** Alias and locale of the account's template with a number; a text that is no number is taken as an alias. */
+  readonly findTemplate: (templateId: number | string) => TemplateName
 }
 
 export function translateMessage(value: unknown, options: TranslateOptions): Translated {
@@ -120,13 +122,17 @@ const readContent = ({ Subject, HtmlBody, TextBody }: Message): Partial<SendRequ
 })
 
 function readTemplate(
-  { TemplateId, TemplateAlias, TemplateModel }: Message,
-  { toAlias }: TranslateOptions,
+  { TemplateId, TemplateAlias, TemplateModel, Locale }: Message,
+  { findTemplate }: TranslateOptions,
 ): Partial<SendRequest> {
   // Postmark prefers the number, too. Some clients send 0 for none.
-  const alias = TemplateId ? toAlias(TemplateId) : TemplateAlias
+  const { alias, locale } = TemplateId ? findTemplate(TemplateId) : { alias: TemplateAlias, locale: null }
   if (!alias) throw invalid('TemplateAlias', 'Set TemplateId or TemplateAlias.', 'template_missing')
-  return { template_alias: alias, template_data: withoutNulls(mapFromPhp(TemplateModel ?? {})) }
+  return {
+    template_alias: alias,
+    locale: Locale || locale,
+    template_data: withoutNulls(mapFromPhp(TemplateModel ?? {})),
+  }
 }
 
 /** A null in a model counts as left out in Postmark; here templates would print it. */

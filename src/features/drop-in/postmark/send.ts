@@ -10,7 +10,7 @@ import { createDraft } from '#features/sending/accept/draft.ts'
 import { readIdempotency } from '#features/sending/accept/idempotency.ts'
 import type { SendResponse } from '#features/sending/accept/model.ts'
 import { statusCode } from '#features/sending/queue/status.ts'
-import { findTemplateAlias } from '#features/setup/templates/templates.ts'
+import { findTemplateByNumber } from '#features/setup/templates/templates.ts'
 import { prepareStatements } from '#platform/db/open.ts'
 import { AppError, invalid } from '#platform/errors.ts'
 import { isoTime } from '#platform/http/envelope.ts'
@@ -111,7 +111,8 @@ const translateOptionsOf = ({ app, actor, isTemplated, ignored }: SendContext): 
   ignored,
   // A number without a template is taken as an alias, so that the email of a repeated request is found although its
   // template has been deleted.
-  toAlias: (templateId) => findTemplateAlias(app.db, actor.accountId, Number(templateId)) ?? String(templateId),
+  findTemplate: (templateId) =>
+    findTemplateByNumber(app.db, actor.accountId, Number(templateId)) ?? { alias: String(templateId), locale: null },
 })
 
 /** Checks a message for the test token: what can be checked without an account. */

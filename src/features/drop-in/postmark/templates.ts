@@ -9,8 +9,8 @@ import {
   changeTemplate,
   createTemplate,
   deleteTemplate,
-  findTemplateAlias,
   findTemplateByAlias,
+  findTemplateByNumber,
   type ListedTemplate,
   listTemplates,
   type Template,
@@ -30,6 +30,7 @@ const toListedView = (template: Template | ListedTemplate) => ({
   TemplateId: toTemplateNumber(template),
   Name: template.name,
   Alias: template.alias,
+  ...(template.locale && { Locale: template.locale }),
   TemplateType: 'Standard' as const,
   LayoutTemplate: null,
 })
@@ -55,8 +56,8 @@ export function listTemplateViews(app: App, accountId: number, query: Query) {
 
 /** The template with an alias, or else with a number. Throws `template_not_found`. */
 export function getByIdOrAlias({ db }: App, accountId: number, idOrAlias: string): Template {
-  const alias = /^\d{1,15}$/.test(idOrAlias) ? findTemplateAlias(db, accountId, Number(idOrAlias)) : undefined
-  const template = findTemplateByAlias(db, accountId, alias ?? idOrAlias)
+  const named = /^\d{1,15}$/.test(idOrAlias) ? findTemplateByNumber(db, accountId, Number(idOrAlias)) : undefined
+  const template = findTemplateByAlias(db, accountId, named?.alias ?? idOrAlias, named?.locale)
   if (!template) throw invalid('TemplateId', `There is no template "${idOrAlias.slice(0, 100)}".`, 'template_not_found')
   return template
 }

@@ -102,6 +102,7 @@ const FIELD_NAMES: Readonly<Record<string, string>> = {
   send_at: 'scheduled_at',
   template_alias: 'template.id',
   template_data: 'template.variables',
+  locale: 'template.locale',
   email_address: 'email',
 }
 const FIELD_NAME = new RegExp(`\\b(?:${Object.keys(FIELD_NAMES).join('|')})\\b`, 'g')

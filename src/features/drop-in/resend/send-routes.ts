@@ -76,7 +76,7 @@ export interface SentBatch {
 
 const createContext = (app: App, actor: Actor): TranslationContext => ({
   now: app.clock.now(),
-  findAlias: (id) => findTemplateById(app.db, actor.accountId, id)?.alias,
+  findTemplate: (id) => findTemplateById(app.db, actor.accountId, id),
 })
 
 interface SingleSend {

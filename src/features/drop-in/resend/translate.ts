@@ -5,6 +5,7 @@
  */
 import { parseDate } from 'chrono-node/en'
 import { isReservedHeader } from '#features/sending/accept/draft.ts'
+import type { TemplateName } from '#features/setup/templates/templates.ts'
 import { splitTag } from '#features/webhooks/webhooks/payload/resend-payload.ts'
 import { invalid } from '#platform/errors.ts'
 import { isoTime } from '#platform/http/envelope.ts'
@@ -29,21 +30,21 @@ export interface TranslatedEmail {
 
 export interface TranslationContext {
   readonly now: Millis
-  /** The alias of a template that is named by its id; undefined when the text is no id of a template. */
-  readonly findAlias: (id: string) => string | undefined
+  /** The alias and locale of a template that is named by its id; undefined when the text is no id of a template. */
+  readonly findTemplate: (id: string) => TemplateName | undefined
 }
 
 const FIELDS = 'from to cc bcc reply_to subject html text headers tags attachments scheduled_at template'.split(' ')
-const TEMPLATE_FIELDS = ['id', 'variables']
+const TEMPLATE_FIELDS = ['id', 'variables', 'locale']
 const ATTACHMENT_FIELDS = ['filename', 'content', 'path', 'content_type', 'content_id']
 
 /** Throws a 422 for what cannot be translated. Fields of a wrong type pass: the check of our request names them. */
-export function translateEmail(body: unknown, { now, findAlias }: TranslationContext): TranslatedEmail {
+export function translateEmail(body: unknown, { now, findTemplate }: TranslationContext): TranslatedEmail {
   const email = requireObject(body)
-  const template = readTemplate(email['template'], findAlias)
+  const template = readTemplate(email['template'], findTemplate)
   requireFields(email, template !== undefined)
   const reply = toList(email['reply_to'])
-  const { headers, dropped } = translateHeaders(email['headers'], reply !== undefined)
+  const { headers, dropped, locale } = translateHeaders(email['headers'], reply !== undefined)
   const files = translateAttachments(email['attachments'])
   const sendAt = toSendAt(email['scheduled_at'], now)
   const tags = translateTags(email['tags'])
@@ -61,6 +62,7 @@ export function translateEmail(body: unknown, { now, findAlias }: TranslationCon
     send_at: sendAt,
     template_alias: template?.alias,
     template_data: template?.variables,
+    locale: template && (locale ?? template.locale),
     ...(files && { attachments: files.attachments }),
   }
   return {
@@ -130,15 +132,24 @@ function toList(value: unknown): readonly unknown[] | undefined {
  * Joins values that are lists. Drops the headers that the service writes itself, because clients repeat fields as
  * headers, and Reply-To if the field is set.
  */
-function translateHeaders(value: unknown, hasReplyTo: boolean): { headers: unknown; dropped: readonly string[] } {
+/** Chooses the language of a template: the client sends all headers, but no field of a template that it does not know. */
+const LOCALE_HEADER = /^x-tassis-locale$/i
+
+function translateHeaders(
+  value: unknown,
+  hasReplyTo: boolean,
+): { headers: unknown; dropped: readonly string[]; locale?: unknown } {
   if (!isJsonObject(value)) return { headers: value ?? undefined, dropped: [] }
   const isDropped = (name: string) => isReservedHeader(name) || (hasReplyTo && name.toLowerCase() === 'reply-to')
-  const kept = Object.entries(value).filter(([name, text]) => isGiven(text) && !isDropped(name))
+  const kept = Object.entries(value).filter(
+    ([name, text]) => isGiven(text) && !isDropped(name) && !LOCALE_HEADER.test(name),
+  )
   return {
     headers: Object.fromEntries(kept.map(([name, text]) => [name, Array.isArray(text) ? text.join(', ') : text])),
     dropped: Object.keys(value)
       .filter(isDropped)
       .map((name) => `headers.${name}`),
+    locale: Object.entries(value).find(([name]) => LOCALE_HEADER.test(name))?.[1],
   }
 }
 
@@ -160,13 +171,15 @@ export const toTagPairs = (tags: readonly string[]): { name: string; value: stri
 
 function readTemplate(
   value: unknown,
-  findAlias: TranslationContext['findAlias'],
-): { readonly alias: string; readonly variables: unknown } | undefined {
+  findTemplate: TranslationContext['findTemplate'],
+): { readonly alias: string; readonly locale: unknown; readonly variables: unknown } | undefined {
   if (!isGiven(value)) return undefined
   const id = isJsonObject(value) ? value['id'] : undefined
   if (!isJsonObject(value) || typeof id !== 'string' || id === '')
     throw invalid('template.id', 'template must be an object with id, the id or alias of a template, and variables.')
-  return { alias: findAlias(id) ?? id, variables: value['variables'] ?? undefined }
+  const named = findTemplate(id)
+  const locale = value['locale'] ?? named?.locale ?? undefined
+  return { alias: named?.alias ?? id, locale, variables: value['variables'] ?? undefined }
 }
 
 function translateAttachments(

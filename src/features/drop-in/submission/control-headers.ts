@@ -15,7 +15,15 @@ export type Fields = readonly (readonly [name: string, value: string])[]
 export interface Controls
   extends Pick<
     SendRequest,
-    'tags' | 'stream' | 'transactional' | 'metadata' | 'send_at' | 'tracking' | 'template_alias' | 'template_data'
+    | 'tags'
+    | 'stream'
+    | 'transactional'
+    | 'metadata'
+    | 'send_at'
+    | 'tracking'
+    | 'template_alias'
+    | 'template_data'
+    | 'locale'
   > {
   readonly idempotencyKey?: string
 }
@@ -27,7 +35,7 @@ const CONTROL_FIELD = /^(?:x-tassis-.*|x-pm-.*|resend-idempotency-key)$/i
 const PM_FIELD = 'x-pm-'
 const PM_TAG = 'x-pm-tag'
 const PM_METADATA = 'x-pm-metadata-'
-const KNOWN = 'Idempotency-Key Tags Stream Metadata Send-At Tracking Template Template-Data'.split(' ')
+const KNOWN = 'Idempotency-Key Tags Stream Metadata Send-At Tracking Template Template-Data Locale'.split(' ')
 
 const MAX_KEY_LENGTH = 256
 const TRUE = /^(?:true|yes|on|1)$/i
@@ -52,6 +60,7 @@ export function readControls(fields: Fields, maxTagCharacters: number, dropped: 
   const tracking = readTracking(values)
   const template = values.get('x-tassis-template')
   const templateData = values.get('x-tassis-template-data')
+  const locale = values.get('x-tassis-locale')
   return {
     ...(idempotencyKey !== undefined && { idempotencyKey }),
     ...(tags.length > 0 && { tags }),
@@ -61,6 +70,7 @@ export function readControls(fields: Fields, maxTagCharacters: number, dropped: 
     ...(sendAt && { send_at: sendAt }),
     ...(tracking !== undefined && { tracking }),
     ...(template && { template_alias: template }),
+    ...(locale && { locale }),
     ...(templateData && { template_data: requireObject('X-Tassis-Template-Data', templateData) }),
   }
 }

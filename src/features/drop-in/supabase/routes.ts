@@ -12,6 +12,7 @@ import type { TakeRate } from '#features/sending/accept/sendable.ts'
 import { trimTrailingSlashes } from '#features/sending/tracking/tokens.ts'
 import type { Authenticator } from '#features/setup/api-keys/keys.ts'
 import { requireScope } from '#features/setup/api-keys/scopes.ts'
+import { canonicaliseLocale } from '#features/setup/templates/locale.ts'
 import { hasTemplate } from '#features/setup/templates/templates.ts'
 import { equalBytes, hmacSha256, type KeyRing, sha256 } from '#platform/crypto/crypto.ts'
 import { AppError, invalid, unauthorized } from '#platform/errors.ts'
@@ -59,6 +60,7 @@ function translatePayload(payload: unknown, from: string | undefined): Record<st
       from,
       to,
       template_alias: toTemplateAlias(action),
+      locale: findLocale(user['user_metadata']),
       template_data: {
         ...Object.fromEntries(TEXT_FIELDS.map((name) => [name, readText(data, name)])),
         action,
@@ -74,6 +76,12 @@ function translatePayload(payload: unknown, from: string | undefined): Record<st
       tracking: false,
     }
   })
+}
+
+/** The locale that the application stored with the user; undefined for none, and for what is no language tag. */
+function findLocale(metadata: unknown): string | undefined {
+  const locale = isJsonObject(metadata) ? metadata['locale'] : undefined
+  return typeof locale === 'string' && locale !== '' ? canonicaliseLocale(locale.replaceAll('_', '-')) : undefined
 }
 
 function listDeliveries(action: string, user: JsonObject, data: JsonObject): readonly Delivery[] {

@@ -19,11 +19,16 @@ import {
 import { recipientKindCode, type Status, statusName } from '#features/sending/queue/status.ts'
 import type { emails } from '#features/sending/queue/tables.ts'
 import { type RenderSession, serialiseData, startRenderSession } from '#features/setup/templates/render.ts'
-import { findTemplateByAlias, type Template, toTemplateSource } from '#features/setup/templates/templates.ts'
+import {
+  requireTemplate,
+  type Template,
+  type TemplateName,
+  toTemplateSource,
+} from '#features/setup/templates/templates.ts'
 import { equalBytes } from '#platform/crypto/crypto.ts'
 import type { Tx } from '#platform/db/commit.ts'
 import { prepareStatements, readSnapshot } from '#platform/db/open.ts'
-import { AppError, invalid } from '#platform/errors.ts'
+import { AppError } from '#platform/errors.ts'
 import { isoTime } from '#platform/http/envelope.ts'
 import { formatUuid } from '#platform/ids.ts'
 import type { RenderRequest } from '#platform/template/renderer.ts'
@@ -209,23 +214,17 @@ export function findReplay(
 export const waitUntilDurable = <T extends object>(app: Pick<App, 'commit'>, value: T): Promise<T> =>
   app.commit.writeFromReserve<{ value: T }>(() => ({ value })).then((written) => written.value)
 
-export type FindTemplate = (alias: string) => Template | undefined
+/** Throws the 422 `template_not_found`. */
+export type FindTemplate = (name: TemplateName) => Template
 
 /** Caches only the last template: most batches use a single one, and a template may be large. */
 export function createTemplateFinder(app: App, accountId: number): FindTemplate {
-  let last: { readonly alias: string; readonly template: Template | undefined } | undefined
-  return (alias) => {
-    if (last?.alias === alias) return last.template
-    last = { alias, template: findTemplateByAlias(app.db, accountId, alias) }
+  let last: { readonly name: TemplateName; readonly template: Template } | undefined
+  return (name) => {
+    if (last?.name.alias !== name.alias || last.name.locale !== name.locale)
+      last = { name, template: requireTemplate(app.db, accountId, name) }
     return last.template
   }
-}
-
-/** The template with an alias; throws the 422 `template_not_found` if there is none. */
-export function requireTemplate(find: FindTemplate, alias: string): Template {
-  const template = find(alias)
-  if (template) return template
-  throw invalid('template_alias', `There is no template with the alias "${alias.slice(0, 100)}".`, 'template_not_found')
 }
 
 /**
@@ -241,7 +240,7 @@ export async function renderDraft(
   find: FindTemplate = createTemplateFinder(app, actor.accountId),
 ): Promise<Draft> {
   if (!draft.template) return draft
-  const template = requireTemplate(find, draft.template.alias)
+  const template = find(draft.template)
   return fillDraft(draft, template.id, await rendering.render(toRenderRequest(actor, draft, template)))
 }
 

@@ -1,7 +1,9 @@
 /** @module Turns a send request into a draft: all checks without a database. Pure; throws 422 with the field. */
 import type { App } from '#features/core/app/app.ts'
 import type { DraftExtra, DraftRecipient, Idempotency, NewEmail } from '#features/sending/queue/email.ts'
+import { parseLocale } from '#features/setup/templates/locale.ts'
 import { serialiseData } from '#features/setup/templates/render.ts'
+import type { TemplateName } from '#features/setup/templates/templates.ts'
 import { invalid } from '#platform/errors.ts'
 import type { RenderedParts } from '#platform/template/renderer.ts'
 import type { Millis } from '#platform/time/clock.ts'
@@ -23,7 +25,7 @@ export interface Draft extends NewEmail {
   readonly fromDomain: string
   readonly stream: string
   /** Renders the parts missing in the request (`renderDraft`); the draft must not be stored before that. */
-  readonly template?: { readonly alias: string } | undefined
+  readonly template?: TemplateName | undefined
 }
 
 export const MAX_SUBJECT_LENGTH = 998
@@ -66,7 +68,10 @@ export function createDraft(app: App, request: SendRequest, idempotency?: Idempo
   const html = request.html_body || undefined
   const text = request.text_body || undefined
   const alias = request.template_alias || undefined
+  const locale = parseLocale(request.locale)
   const { tracking } = request
+  if (alias === undefined && locale !== null)
+    throw invalid('locale', 'locale chooses the language of a template: set template_alias too, or omit locale.')
   if (alias === undefined) requireContent({ subject, html, text })
   else requireVariables(request.template_data)
   requireSubject(subject)
@@ -82,7 +87,7 @@ export function createDraft(app: App, request: SendRequest, idempotency?: Idempo
     stream: request.stream ?? 'transactional',
     tracking: typeof tracking === 'boolean' ? { opens: tracking, clicks: tracking } : (tracking ?? undefined),
     transactional: request.transactional ?? true,
-    ...(alias === undefined ? {} : { template: { alias } }),
+    ...(alias === undefined ? {} : { template: { alias, locale } }),
     idempotency,
     extra: parseExtra(request, idempotency?.key),
   }

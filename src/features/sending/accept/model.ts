@@ -74,6 +74,11 @@ export const SendRequest = Type.Object(
       'Alias of the template that renders subject, html_body and text_body where they are omitted.',
       'template_id',
     ),
+    locale: OptionalNullable(
+      Type.String(),
+      'Language of the recipient as a BCP 47 tag: for `de-AT` the template in de-AT is used, else that in de, else the one without a locale.',
+      'language',
+    ),
     template_data: OptionalMap(
       'Values for the template: names and values of its variables; at most 1 MiB of JSON.',
       'template_model',

@@ -28,6 +28,7 @@ export const NewBroadcast = StrictObject(
     template_alias: OptionalNullable(Type.String(), {
       description: 'Alias of the template that supplies omitted parts, in its current version.',
     }),
+    locale: OptionalNullable(Type.String(), { description: 'Language of the template, as in a send.' }),
     template_data: OptionalNullable(FreeMap(), {
       description: 'Values for the templates that all contacts share; at most 64 KiB of JSON.',
     }),

@@ -5,12 +5,13 @@
 import type { Database } from 'bun:sqlite'
 import type { Static } from '@sinclair/typebox'
 import type { Actor, App } from '#features/core/app/app.ts'
-import { createTemplateFinder, requireTemplate, waitUntilDurable } from '#features/sending/accept/accept.ts'
+import { waitUntilDurable } from '#features/sending/accept/accept.ts'
 import { requireHeaderSafe } from '#features/sending/accept/attachments.ts'
 import { createResponseKey, findStoredResponse } from '#features/sending/accept/idempotency.ts'
 import { requireRegisteredDomain } from '#features/sending/accept/sendable.ts'
 import { getList } from '#features/setup/contact-store/lists.ts'
-import type { Template } from '#features/setup/templates/templates.ts'
+import { parseLocale } from '#features/setup/templates/locale.ts'
+import { requireTemplate, type Template } from '#features/setup/templates/templates.ts'
 import { invalid } from '#platform/errors.ts'
 import { mapFromPhp } from '#platform/http/schemas.ts'
 import { formatMailbox, parseMailbox } from '#protocols/address/parse.ts'
@@ -45,7 +46,8 @@ export async function sendBroadcast(
   const list = getList(app.db, actor.accountId, body.contact_list_id)
   const from = requireRegisteredSender(app.db, actor.accountId, body.from_address)
   const { template_alias: alias } = body
-  const template = alias ? requireTemplate(createTemplateFinder(app, actor.accountId), alias) : undefined
+  const locale = parseLocale(body.locale)
+  const template = alias ? requireTemplate(app.db, actor.accountId, { alias, locale }) : undefined
   if (body.subject) requireHeaderSafe('subject', body.subject)
   return startBroadcast(app, actor, {
     type: 'broadcast',

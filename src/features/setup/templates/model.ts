@@ -21,6 +21,9 @@ const FIELDS = {
   id: S.Uuid({ description: 'Id of the template.' }),
   account_id: S.Uuid({ description: 'Account that the template belongs to.' }),
   alias: Type.String({ description: 'Value of `template_alias` in a send.' }),
+  locale: S.extra(
+    S.Nullable(Type.String(), { description: 'Language, as a BCP 47 tag; null: for all that have no template.' }),
+  ),
   name: Type.String({ description: 'Name.' }),
   subject: Type.String({ description: 'Source of the subject.' }),
   html_body: S.Nullable(Type.String(), { description: 'Source of the HTML body; null: none.' }),
@@ -58,12 +61,17 @@ export const TemplateListQuery = Type.Object({
       description: 'Only templates whose alias or name contains this text; the case of A to Z does not matter.',
     }),
   ),
+  alias: Type.Optional(Type.String({ description: 'Only templates with exactly this alias: its languages.' })),
 })
 
 const SYNTAX = 'In Jinja syntax.'
 const Alias = S.Text(
   `Value of \`template_alias\` in a send: 1 to ${MAX_ALIAS_LENGTH} characters of A to Z, a to z, 0 to 9, ".", "_" and "-".`,
 )
+const Locale = S.OptionalNullable(Type.String(), {
+  description:
+    'Language of this template as a BCP 47 tag, such as `de-AT`, so that several templates have one alias; null: for all languages without one.',
+})
 const Name = Type.String({ minLength: 1, maxLength: MAX_NAME_LENGTH, description: 'Name.' })
 const Subject = Type.String({
   minLength: 1,
@@ -89,7 +97,7 @@ const IfVersion = Type.Optional(
 )
 
 export const NewTemplate = S.StrictObject(
-  { alias: Alias, name: Name, subject: Subject, html_body: Html, text_body: Text, test_data: TestData },
+  { alias: Alias, locale: Locale, name: Name, subject: Subject, html_body: Html, text_body: Text, test_data: TestData },
   {
     examples: [
       {
@@ -111,6 +119,7 @@ export const ImportedTemplate = S.StrictObject({
 export const TemplateChangeBody = S.StrictObject(
   {
     alias: Type.Optional(Alias),
+    locale: Locale,
     name: Type.Optional(Name),
     subject: Type.Optional(Subject),
     html_body: Html,
@@ -120,7 +129,7 @@ export const TemplateChangeBody = S.StrictObject(
   },
   {
     description:
-      'At least one field besides `if_version`; omitted fields keep their value. Null removes a body or the test data.',
+      'At least one field besides `if_version`; omitted fields keep their value. Null removes a body or the test data. A new alias of a template without locale is that of its other languages too.',
     examples: [{ subject: 'Welcome aboard, {{ user.name }}' }],
   },
 )
@@ -157,12 +166,17 @@ export const RenderBody = S.StrictObject(
     template_data: S.OptionalNullable(S.FreeMap(), {
       description: 'Values for the template, as in a send. Left out: its `test_data`.',
     }),
+    locale: S.OptionalNullable(Type.String(), {
+      description: 'Renders what a send with the alias of this template and this locale would use.',
+    }),
   },
   { examples: [{ template_data: { user: { name: 'Ada' } } }] },
 )
 
 /** The provided map, empty for null; PHP sends an empty one as `[]`. */
-export const readRenderData = ({ template_data }: Static<typeof RenderBody>): Record<string, unknown> | undefined =>
+export const readRenderData = ({
+  template_data,
+}: Pick<Static<typeof RenderBody>, 'template_data'>): Record<string, unknown> | undefined =>
   template_data === null ? {} : (S.mapFromPhp(template_data) ?? undefined)
 
 export const readTestData = ({ testData }: Pick<Template, 'testData'>): Record<string, unknown> | undefined =>

@@ -9,6 +9,7 @@ import { errorResponses } from '#platform/http/route-errors.ts'
 import { DataBody, PageBody, PageQuery, parsePage } from '#platform/http/schemas.ts'
 import type { RenderedParts } from '#platform/template/renderer.ts'
 import { renderDraft } from './draft.ts'
+import { parseLocale } from './locale.ts'
 import * as model from './model.ts'
 import type { PreviewStore } from './preview-store.ts'
 import { serialiseData, startRenderSession } from './render.ts'
@@ -20,6 +21,7 @@ import {
   listTemplates,
   MAX_LISTED_BYTES,
   MAX_TEMPLATES,
+  requireTemplate,
   restoreVersion,
   type Template,
   toTemplateSource,
@@ -27,16 +29,18 @@ import {
 import { getVersion, listVersions } from './versions.ts'
 
 /**
- * All parts of a template rendered with `data`, else its test data. Throws 404 when the account has no such template, and 422 for template
- * errors.
+ * All parts of a template, or of the one with its alias for a locale, rendered with `data`, else its test data. Throws
+ * 404 when the account has no such template, and 422 for template errors.
  */
 export async function previewTemplate(
   app: App,
   actor: Actor,
   id: string,
   data: Readonly<Record<string, unknown>> | undefined,
+  locale: string | null = null,
 ): Promise<RenderedParts> {
-  const template = getTemplate(app.db, actor.accountId, id)
+  const named = getTemplate(app.db, actor.accountId, id)
+  const template = locale === null ? named : requireTemplate(app.db, actor.accountId, { alias: named.alias, locale })
   const source = toTemplateSource(template)
   const dataJson = serialiseData(data ?? model.readTestData(template) ?? {})
   using rendering = startRenderSession(app)
@@ -54,7 +58,7 @@ const versionParams = Type.Object({
 })
 const ONE = { params, response: DataBody(model.TemplateRecord) }
 const CHANGED = '`template_changed`: the template has another version than `if_version`; `version` says which.'
-const SAME_ALIAS = 'The account has a template with this alias'
+const SAME_ALIAS = 'The account has a template with this alias and locale'
 const TEMPLATE_ERRORS =
   'A part that can never be rendered fails with 422 `template_error`, which says where the error is.'
 
@@ -76,7 +80,7 @@ export const templateRoutes = (app: App, options: TemplateRouteOptions) =>
       '/',
       ({ actor, query }) => {
         const page = parsePage(query)
-        const { templates, total } = listTemplates(app.db, actor.accountId, page, query.search)
+        const { templates, total } = listTemplates(app.db, actor.accountId, page, query.search, query.alias)
         return pageById(templates, { ...page, total }, (template) =>
           model.toTemplateRowWire(template, actor.accountUuid),
         )
@@ -125,8 +129,12 @@ export const templateRoutes = (app: App, options: TemplateRouteOptions) =>
     })
     .post(
       '/:id/render',
-      async ({ actor, params, body }) =>
-        dataBody(model.toRenderedWire(await previewTemplate(app, actor, params.id, model.readRenderData(body)))),
+      async ({ actor, params, body }) => {
+        const data = model.readRenderData(body)
+        return dataBody(
+          model.toRenderedWire(await previewTemplate(app, actor, params.id, data, parseLocale(body.locale))),
+        )
+      },
       {
         params,
         body: model.RenderBody,

@@ -12,6 +12,8 @@ export const templates = sqliteTable(
     uuid: uuid('uuid').notNull().unique(),
     accountId: ofAccount(),
     alias: text('alias').notNull(),
+    /** Canonical BCP 47 tag; null: the template for all languages that have none of their own. */
+    locale: text('locale'),
     name: text('name').notNull(),
     /** Sources, in Jinja's syntax. */
     subject: text('subject').notNull(),
@@ -28,7 +30,9 @@ export const templates = sqliteTable(
     deletedAt: time('deleted_at'),
   },
   (t) => [
-    uniqueIndex('templates_alias').on(t.accountId, t.alias).where(sql`deleted_at is null`),
+    uniqueIndex('templates_alias')
+      .on(t.accountId, t.alias, sql`CASE WHEN locale IS NULL THEN '' ELSE locale END`)
+      .where(sql`deleted_at is null`),
     uniqueIndex('templates_foreign')
       .on(t.accountId, t.foreignId)
       .where(sql`foreign_id is not null and deleted_at is null`),

@@ -14,11 +14,14 @@ import { parseName } from '#platform/http/validation.ts'
 import { formatUuid, newUuid, parseUuid, type UuidBytes } from '#platform/ids.ts'
 import type { TemplateSource } from '#platform/template/renderer.ts'
 import { KiB, MiB } from '#platform/units.ts'
+import { listFallbacks, parseLocale } from './locale.ts'
 import { requireValidSource } from './render.ts'
 import type { templates } from './tables.ts'
 import { deleteVersions, getVersion, recordVersion } from './versions.ts'
 
 export type Template = Readonly<Omit<typeof templates.$inferSelect, 'deletedAt'>>
+
+export type TemplateName = Pick<Template, 'alias' | 'locale'>
 
 /** A template as listed: without long bodies. */
 export interface ListedTemplate extends Omit<Template, 'testData'> {
@@ -28,6 +31,7 @@ export interface ListedTemplate extends Omit<Template, 'testData'> {
 
 export interface TemplateInput extends Pick<Template, 'alias' | 'name' | 'subject' | 'htmlBody' | 'textBody'> {
   readonly testData?: string | null
+  readonly locale?: string | null
 }
 
 /** An undefined field keeps its current value. */
@@ -43,6 +47,7 @@ export interface ChangeOptions {
 /** Templates per account. */
 export const MAX_TEMPLATES = 10_000
 export const MAX_ALIAS_LENGTH = 100
+const MAX_NAMED_LOCALES = 20
 export const MAX_SUBJECT_LENGTH = 998
 export const MAX_BODY_BYTES = 1 * MiB
 export const MAX_TEST_DATA_BYTES = 64 * KiB
@@ -52,7 +57,7 @@ export const MAX_LISTED_BYTES = 64 * KiB
 const ALIAS = /^[A-Za-z0-9._-]{1,100}$/
 
 const COLUMNS =
-  'id, uuid, account_id AS accountId, alias, name, subject, foreign_id AS foreignId, version, created_at AS createdAt, updated_at AS updatedAt'
+  'id, uuid, account_id AS accountId, alias, locale, name, subject, foreign_id AS foreignId, version, created_at AS createdAt, updated_at AS updatedAt'
 const BODIES = 'html_body AS htmlBody, text_body AS textBody, test_data AS testData'
 const isLongSql = (column: string): string => `coalesce(octet_length(${column}), 0) > ${MAX_LISTED_BYTES}`
 const LISTED_BODIES = `CASE WHEN ${isLongSql('html_body')} THEN NULL ELSE html_body END AS htmlBody,
@@ -61,39 +66,45 @@ const LISTED_BODIES = `CASE WHEN ${isLongSql('html_body')} THEN NULL ELSE html_b
 type StoredListedTemplate = Omit<ListedTemplate, 'isTruncated'> & { readonly isTruncated: number }
 
 /** What a change may change. */
-const CHANGEABLE = 'alias name subject htmlBody textBody testData version updatedAt'
+const CHANGEABLE = 'alias locale name subject htmlBody textBody testData version updatedAt'
 
-/** ?2: text in lower case; empty: all. SQLite folds the letters A to Z only. */
-const MATCHES = "(?2 = '' OR instr(lower(alias), ?2) > 0 OR instr(lower(name), ?2) > 0)"
+/** ?2: text in lower case; empty: all. SQLite folds the letters A to Z only. ?3: whole alias; null: all. */
+const MATCHES = "(?2 = '' OR instr(lower(alias), ?2) > 0 OR instr(lower(name), ?2) > 0) AND (?3 IS NULL OR alias = ?3)"
 
 const sql = prepareStatements((db) => ({
   existing: prepareCount(db, 'templates INDEXED BY templates_alias WHERE account_id = ? AND deleted_at IS NULL'),
   byUuid: db.prepare<Template, [Uint8Array, number]>(
     `SELECT ${COLUMNS}, ${BODIES} FROM templates WHERE uuid = ? AND account_id = ? AND deleted_at IS NULL`,
   ),
-  byAlias: db.prepare<Template, [number, string]>(
-    `SELECT ${COLUMNS}, ${BODIES} FROM templates WHERE account_id = ? AND alias = ? AND deleted_at IS NULL`,
+  byAlias: db.prepare<Template, [number, string, string | null]>(
+    `SELECT ${COLUMNS}, ${BODIES} FROM templates WHERE account_id = ? AND alias = ? AND locale IS ? AND deleted_at IS NULL`,
+  ),
+  locales: db.prepare<Pick<Template, 'locale'>, [number, string]>(
+    `SELECT locale FROM templates WHERE account_id = ? AND alias = ? AND deleted_at IS NULL ORDER BY locale LIMIT ${MAX_TEMPLATES}`,
+  ),
+  renameLocales: db.prepare(
+    'UPDATE templates SET alias = ?, updated_at = ? WHERE account_id = ? AND alias = ? AND deleted_at IS NULL',
   ),
   byId: db.prepare<Template, [number]>(
     `SELECT ${COLUMNS}, ${BODIES} FROM templates WHERE id = ? AND deleted_at IS NULL`,
   ),
   uuidOf: db.prepare<{ uuid: UuidBytes }, [number]>('SELECT uuid FROM templates WHERE id = ?'),
-  byForeignId: db.prepare<{ alias: string }, [number, number]>(
-    'SELECT alias FROM templates WHERE account_id = ? AND foreign_id = ? AND deleted_at IS NULL',
+  byForeignId: db.prepare<TemplateName, [number, number]>(
+    'SELECT alias, locale FROM templates WHERE account_id = ? AND foreign_id = ? AND deleted_at IS NULL',
   ),
-  byRowId: db.prepare<{ alias: string }, [number, number]>(
-    'SELECT alias FROM templates WHERE account_id = ? AND id = ? AND deleted_at IS NULL',
+  byRowId: db.prepare<TemplateName, [number, number]>(
+    'SELECT alias, locale FROM templates WHERE account_id = ? AND id = ? AND deleted_at IS NULL',
   ),
-  aliasOwner: db.prepare<{ id: number }, [number, string]>(
-    'SELECT id FROM templates WHERE account_id = ? AND alias = ? AND deleted_at IS NULL',
+  aliasOwner: db.prepare<{ id: number }, [number, string, string | null]>(
+    'SELECT id FROM templates WHERE account_id = ? AND alias = ? AND locale IS ? AND deleted_at IS NULL',
   ),
   // Uses the index of existing rows, so that deleted rows are not scanned, however many there are. A search reads alias
   // and name of every template of the account: at most MAX_TEMPLATES. They precede the bodies in a row.
-  page: db.prepare<StoredListedTemplate, [number, string, number, number, number]>(
+  page: db.prepare<StoredListedTemplate, [number, string, string | null, number, number, number]>(
     `SELECT ${COLUMNS}, ${LISTED_BODIES} FROM templates WHERE id IN (SELECT id FROM templates INDEXED BY templates_alias
-     WHERE account_id = ?1 AND deleted_at IS NULL AND ${MATCHES} AND id < ?3 ORDER BY id DESC LIMIT ?4 OFFSET ?5) ORDER BY id DESC`,
+     WHERE account_id = ?1 AND deleted_at IS NULL AND ${MATCHES} AND id < ?4 ORDER BY id DESC LIMIT ?5 OFFSET ?6) ORDER BY id DESC`,
   ),
-  count: db.prepare<{ n: number }, [number, string]>(
+  count: db.prepare<{ n: number }, [number, string, string | null]>(
     `SELECT COUNT(*) AS n FROM templates INDEXED BY templates_alias WHERE account_id = ?1 AND deleted_at IS NULL AND ${MATCHES}`,
   ),
   insert: db.prepare(insertSql('templates', `uuid accountId foreignId createdAt ${CHANGEABLE}`)),
@@ -103,20 +114,52 @@ const sql = prepareStatements((db) => ({
   ),
 }))
 
-/** Whether the account has a template with this alias. */
-export const hasTemplate = (db: Database, accountId: number, alias: string): boolean =>
-  sql(db).aliasOwner.get(accountId, alias) !== null
+/** Whether the account has a template with this alias and exactly this locale. */
+export const hasTemplate = (db: Database, accountId: number, alias: string, locale: string | null = null): boolean =>
+  sql(db).aliasOwner.get(accountId, alias, locale) !== null
 
-export const findTemplateByAlias = (db: Database, accountId: number, alias: string): Template | undefined =>
-  sql(db).byAlias.get(accountId, alias) ?? undefined
+/** The template with this alias and exactly this locale. */
+export const findTemplateByAlias = (
+  db: Database,
+  accountId: number,
+  alias: string,
+  locale: string | null = null,
+): Template | undefined => sql(db).byAlias.get(accountId, alias, locale) ?? undefined
+
+const listLocales = (db: Database, accountId: number, alias: string): (string | null)[] =>
+  sql(db)
+    .locales.all(accountId, alias)
+    .map(({ locale }) => locale)
+
+/**
+ * The template with an alias in a language: that of the locale, else of a broader one, else the default one. Throws the
+ * 422 `template_not_found`, which names the languages that there are.
+ */
+export function requireTemplate(db: Database, accountId: number, { alias, locale }: TemplateName): Template {
+  for (const candidate of listFallbacks(locale)) {
+    const found = findTemplateByAlias(db, accountId, alias, candidate)
+    if (found) return found
+  }
+  const others = listLocales(db, accountId, alias)
+  const shown = alias.slice(0, MAX_ALIAS_LENGTH)
+  if (others.length === 0)
+    throw invalid('template_alias', `There is no template with the alias "${shown}".`, 'template_not_found')
+  const names = `${others.slice(0, MAX_NAMED_LOCALES).join(', ')}${others.length > MAX_NAMED_LOCALES ? ', …' : ''}`
+  const wanted = locale === null ? 'without a locale' : `in ${locale} and has no default one`
+  throw invalid(
+    'locale',
+    `The template "${shown}" does not exist ${wanted}; it exists in ${names}. Set one of these as locale, or make a template with this alias and no locale.`,
+    'template_not_found',
+  )
+}
 
 /** The number by which clients of another provider know a template. */
 export const toTemplateNumber = ({ id, foreignId }: Pick<Template, 'id' | 'foreignId'>): number => foreignId ?? id
 
-/** Alias of the account's template with the number that `toTemplateNumber` returns; undefined when it has none. */
-export function findTemplateAlias(db: Database, accountId: number, number: number): string | undefined {
+/** Name of the account's template with the number that `toTemplateNumber` returns; undefined when it has none. */
+export function findTemplateByNumber(db: Database, accountId: number, number: number): TemplateName | undefined {
   if (!Number.isSafeInteger(number)) return undefined
-  return (sql(db).byForeignId.get(accountId, number) ?? sql(db).byRowId.get(accountId, number))?.alias
+  return sql(db).byForeignId.get(accountId, number) ?? sql(db).byRowId.get(accountId, number) ?? undefined
 }
 
 /** The account's template with a public id; undefined when it has none, or the text is not a UUID. */
@@ -153,27 +196,29 @@ export const toTemplateSource = ({ subject, htmlBody, textBody }: Sources): Temp
 /**
  * A page of the account's templates, newest first.
  * @param search part of alias or name; empty: all templates
+ * @param alias whole alias, whose languages are listed; null: all templates
  */
 export function listTemplates(
   db: Database,
   accountId: number,
   page: RowWindow,
   search = '',
+  alias: string | null = null,
 ): { templates: ListedTemplate[]; total: number } {
   const wanted = search.replace(/[A-Z]/g, (letter) => letter.toLowerCase())
-  const rows = sql(db).page.all(accountId, wanted, belowId(page), page.limit, page.offset)
+  const rows = sql(db).page.all(accountId, wanted, alias, belowId(page), page.limit, page.offset)
   return {
     templates: rows.map((row) => ({ ...row, isTruncated: row.isTruncated === 1 })),
-    total: countTemplates(db, accountId, wanted),
+    total: countTemplates(db, accountId, wanted, alias),
   }
 }
 
-const countTemplates = (db: Database, accountId: number, wanted = ''): number =>
-  sql(db).count.get(accountId, wanted)?.n ?? 0
+const countTemplates = (db: Database, accountId: number, wanted = '', alias: string | null = null): number =>
+  sql(db).count.get(accountId, wanted, alias)?.n ?? 0
 
 /**
  * Creates a template once all its parts are known to be renderable. Throws 422 `template_error` with a detail for each
- * part that is not, 409 `template_exists` when the account has one with this alias, and 403 `plan_limit_reached`.
+ * part that is not, 409 `template_exists` when the account has one with this alias and locale, and 403 `plan_limit_reached`.
  * @param foreignId its number at the provider from which it is imported
  */
 export async function createTemplate(
@@ -183,10 +228,10 @@ export async function createTemplate(
   foreignId: number | null = null,
 ): Promise<Template> {
   const provided = applyChange(input, validateChange(input))
-  requireUnusedAlias(app.db, actor.accountId, provided.alias)
+  requireUnusedAlias(app.db, actor.accountId, provided)
   await requireValidSource(app, actor.accountId, toTemplateSource(provided))
   return app.commit.write((tx) => {
-    requireUnusedAlias(tx.db, actor.accountId, provided.alias)
+    requireUnusedAlias(tx.db, actor.accountId, provided)
     requireUnusedForeignId(tx.db, actor.accountId, foreignId)
     requirePlanCapacity(app, tx, actor.accountId, 'templates', sql(tx.db).existing)
     if (countTemplates(tx.db, actor.accountId) >= MAX_TEMPLATES)
@@ -196,11 +241,11 @@ export async function createTemplate(
       )
     const uuid = newUuid()
     const now = app.eventTime()
-    const { alias, name, testData = null } = provided
+    const { alias, name, testData = null, locale = null } = provided
     const row = { uuid, accountId: actor.accountId, foreignId, version: 1, createdAt: now, updatedAt: now }
-    storeWithinPlan(app, tx, actor.accountId, () => sql(tx.db).insert.run({ ...provided, testData, ...row }))
+    storeWithinPlan(app, tx, actor.accountId, () => sql(tx.db).insert.run({ ...provided, testData, locale, ...row }))
     const id = formatUuid(uuid)
-    auditChange(app, tx, actor, 'template.created', id, { alias, name })
+    auditChange(app, tx, actor, 'template.created', id, { alias, ...(locale && { locale }), name })
     const created = getTemplate(tx.db, actor.accountId, id)
     recordVersion(tx, created.id, created, actor, now)
     return created
@@ -220,7 +265,10 @@ export async function changeTemplate(
   { ifVersion, restoredVersion }: ChangeOptions = {},
 ): Promise<Template> {
   if (Object.values(change).every((value) => value === undefined))
-    throw invalid('body', 'At least one of alias, name, subject, html_body, text_body and test_data must be set.')
+    throw invalid(
+      'body',
+      'At least one of alias, locale, name, subject, html_body, text_body and test_data must be set.',
+    )
   const provided = validateChange(change)
   requireVersion(getTemplate(app.db, actor.accountId, id), ifVersion)
   await requireValidSource(app, actor.accountId, toTemplateSource(provided))
@@ -228,14 +276,15 @@ export async function changeTemplate(
     const before = getTemplate(tx.db, actor.accountId, id)
     requireVersion(before, ifVersion)
     const after = applyChange(before, provided)
-    if (after.alias !== before.alias) requireUnusedAlias(tx.db, actor.accountId, after.alias)
-    const { alias, name, subject, htmlBody, textBody } = after
+    const followers = moveAlias(tx.db, before, after)
+    const { alias, locale, name, subject, htmlBody, textBody } = after
     const isOther = subject !== before.subject || htmlBody !== before.htmlBody || textBody !== before.textBody
     const version = before.version + (isOther ? 1 : 0)
     const now = app.eventTime()
+    if (followers) sql(tx.db).renameLocales.run(alias, now, actor.accountId, before.alias)
     storeWithinPlan(app, tx, actor.accountId, () => sql(tx.db).update.run({ ...after, version, updatedAt: now }))
     if (isOther) recordVersion(tx, before.id, { version, subject, htmlBody, textBody }, actor, now)
-    const changes = describeChanges(before, { alias, name, subject, version })
+    const changes = describeChanges(before, { alias, locale, name, subject, version })
     const metadata = { alias, name, version, restored_version: restoredVersion, ...changes }
     auditChange(app, tx, actor, 'template.updated', before.uuid, metadata)
     return getTemplate(tx.db, actor.accountId, id)
@@ -274,9 +323,21 @@ export const deleteTemplate = (app: App, actor: Actor, id: string): Promise<void
     auditChange(app, tx, actor, 'template.deleted', template.uuid, { alias: template.alias, name: template.name })
   })
 
-function requireUnusedAlias(db: Database, accountId: number, alias: string): void {
-  if (hasTemplate(db, accountId, alias))
-    throw conflict('template_exists', `This account already has a template with the alias "${alias}".`)
+/** Throws 409 when a new name is in use. Returns whether the other languages of a default template get its new alias. */
+function moveAlias(db: Database, before: Template, after: TemplateName): boolean {
+  if (after.alias === before.alias && after.locale === before.locale) return false
+  const isDefault = before.locale === null && after.locale === null
+  for (const locale of isDefault ? listLocales(db, before.accountId, before.alias) : [after.locale])
+    requireUnusedAlias(db, before.accountId, { alias: after.alias, locale })
+  return isDefault
+}
+
+function requireUnusedAlias(db: Database, accountId: number, { alias, locale = null }: Partial<TemplateName>): void {
+  if (alias !== undefined && hasTemplate(db, accountId, alias, locale))
+    throw conflict(
+      'template_exists',
+      `This account already has a template with the alias "${alias}"${locale === null ? '' : ` in ${locale}`}.`,
+    )
 }
 
 function requireUnusedForeignId(db: Database, accountId: number, foreignId: number | null): void {
@@ -295,6 +356,7 @@ const applyChange = <T extends TemplateInput>(before: T, provided: TemplateChang
 
 const validateChange = (change: TemplateChange): TemplateChange => ({
   alias: change.alias === undefined ? undefined : validateAlias(change.alias),
+  locale: change.locale === undefined ? undefined : parseLocale(change.locale),
   name: change.name === undefined ? undefined : parseName(change.name),
   subject: change.subject === undefined ? undefined : validateSubject(change.subject),
   htmlBody: change.htmlBody === undefined ? undefined : validateBody('html_body', change.htmlBody),

@@ -312,6 +312,15 @@ describe('templates', () => {
         template_data: { name: 'Bob' },
       })
     }
+    const german = { alias: 'welcome', locale: 'de', name: 'Welcome', subject: 'Hallo {{ name }}', text_body: 'x' }
+    expect((await api.api('POST', '/v1/templates', german)).status).toBe(201)
+    const number = (await client.getTemplates()).Templates[0]?.TemplateId
+    for (const by of [{ Locale: 'de-AT' }, { TemplateAlias: undefined, TemplateId: number }] as never[]) {
+      const { MessageID } = await client.sendEmailWithTemplate(templated(by))
+      expect(await api.detail(MessageID)).toMatchObject({ subject: 'Hallo Bob' })
+    }
+    const error = (await failureOf(client.sendEmailWithTemplate(templated({ Locale: 'd_e' } as never)))) as Error
+    expect(error.message).toMatch(/Locale must be a language tag/)
   })
 
   test.each<[string, Partial<TemplatedMessage>, number, RegExp]>([

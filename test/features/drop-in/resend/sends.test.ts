@@ -74,6 +74,22 @@ describe('a send', () => {
       )
       expect(await service.detail(sent.id)).toMatchObject({ subject: 'Hi Bob', html_body: '<p>Bob</p>' })
     }
+    const german = await service.api('POST', '/v1/templates', {
+      ...template,
+      locale: 'de',
+      subject: 'Hallo {{ name }}',
+    })
+    for (const { id = 'welcome', headers = {} } of [
+      { headers: { 'X-Tassis-Locale': 'de-AT' } },
+      { id: String(at(german.body, 'data', 'id')) },
+    ]) {
+      const email = { from, to: EMAIL.to, headers, template: { id, variables: { name: 'Bob' } } }
+      expect(await service.detail((await dataOf(resend.emails.send(email))).id)).toMatchObject({ subject: 'Hallo Bob' })
+    }
+    const named = { id: 'welcome', locale: 'de-AT', variables: { name: 'Bob' } }
+    const { body, headers } = await post('/emails', { from, to: EMAIL.to, template: named })
+    expect(headers.get('tassis-ignored')).toBeNull()
+    expect(await service.detail(at(body, 'id'))).toMatchObject({ subject: 'Hallo Bob', headers: {} })
   })
 
   test.each<[string, number]>([

@@ -292,6 +292,17 @@ describe('control fields', () => {
       html_body: '<p>Hi Bob</p>',
     })
     expect(await accept(createMessage(fields))).toMatchObject({ subject: 'Hello', text_body: 'Hello.\n' })
+    const german = { name: 'Welcome', alias: 'welcome', locale: 'de', subject: 'Hallo {{ name }}', text_body: 'x' }
+    await service.api('POST', '/v1/templates', german)
+    const localised = lines(
+      `From: ada@${VERIFIED}`,
+      'To: bob@receiver.test',
+      ...fields,
+      'X-Tassis-Locale: de-AT',
+      '',
+      '',
+    )
+    expect(await accept(localised)).toMatchObject({ subject: 'Hallo Bob' })
   })
 
   test('make a repeated message the first one, although its Message-ID and Date differ', async () => {
@@ -343,7 +354,7 @@ describe('a rejection', () => {
     [
       'an unknown control field',
       createMessage(['X-Tassis-Tag: a']),
-      '554 5.6.0 The header x-tassis-tag is not known; those that set something are X-Tassis-Idempotency-Key, X-Tassis-Tags, X-Tassis-Stream, X-Tassis-Metadata, X-Tassis-Send-At, X-Tassis-Tracking, X-Tassis-Template, X-Tassis-Template-Data.',
+      '554 5.6.0 The header x-tassis-tag is not known; those that set something are X-Tassis-Idempotency-Key, X-Tassis-Tags, X-Tassis-Stream, X-Tassis-Metadata, X-Tassis-Send-At, X-Tassis-Tracking, X-Tassis-Template, X-Tassis-Template-Data, X-Tassis-Locale.',
     ],
     [
       'metadata that is no JSON',

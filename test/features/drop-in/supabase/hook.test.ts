@@ -125,6 +125,15 @@ test('a signed request sends the template of its action to the user', async () =
   expect(sent?.values).toMatchObject({ token: '305805', email: 'bob@receiver.test', 'user_metadata.locale': 'de' })
 })
 
+test('the template in the language of the user is taken, and the default one for what is no language', async () => {
+  const german = { alias: 'supabase-signup', locale: 'de', name: 'signup', subject: 'Dein Code', text_body: 'x' }
+  const { body } = await service.api('POST', '/v1/templates', german)
+  for (const locale of ['de_AT', '', 17, 'not a tag']) await post(createBody({}, { user_metadata: { locale } }))
+  const subjects = (await readSent(4)).map(({ email }) => at(email, 'subject'))
+  expect(subjects).toEqual(['Your code', 'Your code', 'Your code', 'Dein Code'])
+  await service.api('DELETE', `/v1/templates/${at(body, 'data', 'id')}`)
+})
+
 test.each([
   ['https://abc.supabase.co', 'https://abc.supabase.co/auth/v1/verify'],
   ['http://127.0.0.1:8000/', 'http://127.0.0.1:8000/auth/v1/verify'],

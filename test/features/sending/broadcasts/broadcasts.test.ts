@@ -195,6 +195,7 @@ describe('the parts of a broadcast', () => {
         subject: undefined,
         text_body: 'Hello {{ contact.name }}',
         template_alias: 'news',
+        locale: 'sv-FI',
         template_data: { season: 'spring' },
         reply_to: 'answers@sender.test',
         headers: { 'X-Kind': 'news' },

@@ -48,6 +48,7 @@ test('a template is created, read, changed and deleted, each change with an audi
     account_id: actor.accountUuid,
     ...WELCOME,
     test_data: null,
+    locale: null,
     version: 1,
     created_at: '2026-03-15T00:00:00.000Z',
     updated_at: '2026-03-15T00:00:00.000Z',
