@@ -151,6 +151,12 @@ list  suppressions remove : b@x.test ! 1 b@x.test --account none
 one   suppressions import : addresses.csv ! 1 none.csv
 error import postal : mysql://root@127.0.0.1:9/postal
 list  templates import : --from postmark --url ${stub} ! 2 --from x
+list  import mailgun : --file unsubscribes.csv --apply ! 2 --file none.csv
+list  import ses : --file suppressed.csv ! 1 --file none.csv
+list  import sendgrid : --file unsubscribes.csv ! 2 --file none.csv
+list  import postmark : --file suppressed.csv ! 1 --file none.csv
+list  import resend : --file suppressed.csv ! 1 --file none.csv
+list  import brevo : --file suppressed.csv ! 1 --file none.csv
 list  webhooks list ! 1 --account none
 one   webhooks secret : ${ids.webhook} --reveal ! 2 ${ids.webhook}
 one   webhooks test : ${ids.webhook} ! 1 ${UNKNOWN}
@@ -222,6 +228,9 @@ beforeAll(async () => {
     TASSIS_LOG_LEVEL: 'silent',
   }
   writeFileSync(join(files.path, 'addresses.csv'), 'email_address\nc@x.test\n')
+  writeFileSync(join(files.path, 'unsubscribes.csv'), 'address,email,created_at,created\nd@x.test,d@x.test,1,1\n')
+  const header = 'EmailAddress,Reason,LastUpdateTime,SuppressionReason,CreatedAt,Origin,email,blockedAt'
+  writeFileSync(join(files.path, 'suppressed.csv'), `${header}\nd@x.test,bounce,1,bounce,1,bounce,d@x.test,1\n`)
   const { credentials } = await startUpdateServer()
   writeFileSync(join(files.path, 'tsig'), credentials.secret)
   mkdirSync(join(files.path, 'REPORTS'))

@@ -34,7 +34,8 @@ import { addCertificateCommands, addDomainCommands } from './domains.ts'
 import { addDeadLetterCommands, addEmailCommands, addExplainCommand } from './emails.ts'
 import { CommandError, UsageError } from './errors.ts'
 import { addFenceCommands } from './fence.ts'
-import { addImportCommands } from './import/postal.ts'
+import { addPostalImport } from './import/postal.ts'
+import { addProviderImports, addTemplateCommands } from './import/providers.ts'
 import { addListenCommand } from './listen.ts'
 import { addAuditCommands, addConfigCommand, addDiskCommand, addRetentionCommands } from './local.ts'
 import { readKeyFile } from './options.ts'
@@ -43,7 +44,7 @@ import { addOperationCommands, addProviderCommands, addQueueCommand } from './qu
 import { addComplaintsCommand, addInboundCommands, addMailCommands, addReportCommands } from './received.ts'
 import { addLogsCommand, addRequestCommand, addSendCommand } from './request.ts'
 import { addServeCommand } from './serve.ts'
-import { addListsCommand, addPeopleCommands, addSuppressionCommands, addTemplateCommands } from './suppressions.ts'
+import { addListsCommand, addPeopleCommands, addSuppressionCommands } from './suppressions.ts'
 import { addWebhookCommands } from './webhooks.ts'
 
 const TIMEOUT_MS = 5000
@@ -140,7 +141,9 @@ export function createProgram(args: readonly string[], addBenchCommand: (program
   addSuppressionCommands(program)
   addPeopleCommands(program)
   addTemplateCommands(program)
-  addImportCommands(program)
+  const addImport = program.group('import', 'take over what another mail service has')
+  addPostalImport(addImport)
+  addProviderImports(addImport)
   addWebhookCommands(program)
   addListenCommand(program)
   addRequestCommand(program)

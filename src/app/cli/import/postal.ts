@@ -53,8 +53,7 @@ const EVENTS: Readonly<Record<string, readonly string[]>> = data.events
 /** What is said of things that are not taken over as they are; some by what they are in Postal. */
 const ADVICE: Readonly<Record<string, string>> = data.advice
 
-export function addImportCommands(program: Command): void {
-  const add = program.group('import', 'take over what another mail service has')
+export function addPostalImport(add: ReturnType<Command['group']>): void {
   add(
     'postal <url>',
     'take over servers, domains with their DKIM keys, credentials, webhooks, routes and suppressions of Postal 2.x or 3.x; exit code 1 if something was refused',

@@ -12,8 +12,11 @@ import { MAX_REASON_LENGTH } from './suppressions.ts'
 export const COLUMNS = ['email_address', 'reason', 'stream', 'list'] as const
 type Column = (typeof COLUMNS)[number]
 
-/** `origin`: a column that explains the cause when `reason` does not. Only known words in it count. */
-type Role = Column | 'origin'
+/**
+ * `origin`: a column that explains the cause when `reason` does not. Only known words in it count. `created_at`: when
+ * another service suppressed the address; a text that is no time, or one to come, counts as now.
+ */
+type Role = Column | 'origin' | 'created_at'
 
 /** The meaning of a file's columns. */
 export interface Columns {

@@ -20,13 +20,16 @@ import type { Tx } from '#platform/db/commit.ts'
 import { invalid } from '#platform/errors.ts'
 import { formatUuid } from '#platform/ids.ts'
 import { createFairYield } from '#platform/time/clock.ts'
+import { parseDateTime } from '#platform/time/date-time.ts'
 import { COLUMNS, type Columns, EXPECTED, parseColumns, toKnownReason } from './columns.ts'
 import type { ImportResult } from './model.ts'
 import { parseReason, parseSuppressedAddress, type Suppression, toScope } from './suppressions.ts'
 
 /** A line of the file by its columns, as text; or why it is invalid. */
 export type CsvLine =
-  | ({ readonly kind: 'row'; readonly line: number } & Readonly<Record<(typeof COLUMNS)[number], string>>)
+  | ({ readonly kind: 'row'; readonly line: number } & Readonly<
+      Record<(typeof COLUMNS)[number] | 'created_at', string>
+    >)
   | { readonly kind: 'broken'; readonly line: number; readonly error: string }
 
 /** Lines read per tick of the event loop: about 1 ms. */
@@ -79,6 +82,7 @@ function toLine(record: readonly string[], line: number, { count, at, isOwnExpor
     reason: isOwnExport ? reason : toKnownReason(reason, cell('origin')),
     stream: cell('stream'),
     list: cell('list'),
+    created_at: cell('created_at'),
   }
 }
 
@@ -165,7 +169,14 @@ function importLine(
   const parsed = parseReason(line.reason === '' ? defaultReason : line.reason)
   if ('error' in parsed) return parsed
   const { reason } = parsed
-  const suppression = { accountId, address: listed.address, reason, covers: toScope(reason), keepsFirst: true }
+  const suppression = {
+    accountId,
+    address: listed.address,
+    reason,
+    covers: toScope(reason),
+    keepsFirst: true,
+    createdAt: parseDateTime(line.created_at, 'any'),
+  }
   if (line.stream === '' && line.list === '') return suppress(app, tx, suppression)
   if (reason !== UNSUBSCRIBE) return { error: `Only the reason ${UNSUBSCRIBE} can be limited to a stream or a list.` }
   if (line.stream !== '' && line.list !== '')

@@ -1,10 +1,6 @@
-/**
- * @module Reads the templates of a server at Postmark, and converts them into templates of ours, with their layouts.
- * Stores nothing.
- */
+/** @module Converts the templates of a server at Postmark into templates of ours, with their layouts. Stores nothing. */
 
 import type { TemplateInput } from '#features/setup/templates/templates.ts'
-import { parseJsonObject } from '#platform/json-object.ts'
 import { convertMustachio } from './mustachio.ts'
 
 /** A template as Postmark's API returns it. */
@@ -17,6 +13,7 @@ export interface ForeignTemplate {
   readonly TextBody: string | null
   readonly LayoutTemplate: string | null
   readonly TemplateType: 'Standard' | 'Layout'
+  readonly Active?: boolean
 }
 
 export interface ConvertedTemplate {
@@ -26,47 +23,16 @@ export interface ConvertedTemplate {
   readonly problems: readonly string[]
 }
 
-/** An API that failed, in one sentence for the operator. */
-export class ImportError extends Error {}
-
-const PAGE_SIZE = 100
-const MAX_TEMPLATES = 10_000
 const CONTENT = /\{\{\{\s*@content\s*\}\}\}/g
-
-/**
- * Reads all active templates and layouts.
- * @param get returns the response to a GET of a path
- */
-export async function readForeignTemplates(get: (path: string) => Promise<Response>): Promise<ForeignTemplate[]> {
-  const found: ForeignTemplate[] = []
-  for (let offset = 0; offset < MAX_TEMPLATES; offset += PAGE_SIZE) {
-    const path = `/templates?count=${PAGE_SIZE}&offset=${offset}&templateType=All`
-    const page = await readJson<{ Templates?: { TemplateId: number; Active?: boolean }[] | null }>(get, path)
-    const templates = page.Templates ?? []
-    for (const { TemplateId, Active } of templates)
-      if (Active !== false) found.push(await readJson<ForeignTemplate>(get, `/templates/${TemplateId}`))
-    if (templates.length < PAGE_SIZE) return found
-  }
-  return found
-}
-
-/** The JSON object of a response. Throws ImportError for an error and for any other response. */
-async function readJson<T>(get: (path: string) => Promise<Response>, path: string): Promise<T> {
-  const response = await get(path)
-  const body = parseJsonObject(await response.text())
-  const message = String(body?.['Message'] ?? '')
-  if (response.status === 401) throw new ImportError(`Postmark refused the token: ${message || 'status 401'}`)
-  if (response.status !== 200 || !body)
-    throw new ImportError(`Postmark responded with status ${response.status}${message && `: ${message}`}`)
-  return body as T
-}
 
 const isLayout = ({ TemplateType }: ForeignTemplate): boolean => TemplateType === 'Layout'
 
-/** Converts all templates; layouts are put into the templates that use them. */
+/** Converts all active templates; layouts are put into the templates that use them. */
 export function convertTemplates(templates: readonly ForeignTemplate[]): ConvertedTemplate[] {
   const layouts = new Map(templates.flatMap((template) => (isLayout(template) ? [[template.Alias, template]] : [])))
-  return templates.filter((template) => !isLayout(template)).map((template) => convertTemplate(template, layouts))
+  return templates
+    .filter((template) => !isLayout(template) && template.Active !== false)
+    .map((template) => convertTemplate(template, layouts))
 }
 
 function convertTemplate(

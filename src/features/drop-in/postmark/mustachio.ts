@@ -1,5 +1,6 @@
 /**
- * @module Mustachio, the template syntax of Postmark: finds its constructs, and converts it into our syntax. A variable
+ * @module Mustachio, the template syntax of Postmark: finds its constructs, and converts it into our syntax, with the
+ * plain constructs of Handlebars: if, unless, else, this, @index. A variable
  * that the model lacks is empty in Mustachio, so converted templates print it with `default`. A null is empty as well,
  * so `message` removes nulls from the model. Pure.
  *
@@ -43,6 +44,12 @@ const NAME = /^[A-Za-z_][A-Za-z0-9_]*$/
 const KEYWORDS = new Set(
   'and or not if else elif in is true false none True False None for endfor loop self recursive as'.split(' '),
 )
+/** Of Handlebars, in a loop. */
+const LOOP_VALUES = new Map([
+  ['@index', 'loop.index0'],
+  ['@first', 'loop.first'],
+  ['@last', 'loop.last'],
+])
 /** What would open a tag or comment of Jinja. */
 const JINJA_OPENING = /\{%|\{#/g
 const LAYOUT_CONTENT = '@content'
@@ -75,8 +82,9 @@ class Converter {
       at = match.index + match[0].length
       const [whole, unescaped, tag] = match
       try {
+        // Handlebars: `~` only removes white space around it.
         if (unescaped !== undefined) this.#addValue(unescaped.trim(), true)
-        else this.#addTag((tag ?? '').trim(), match.index)
+        else this.#addTag((tag ?? '').replace(/^~|~$/g, '').trim(), match.index)
       } catch (error) {
         if (!(error instanceof ConversionError)) throw error
         this.#addProblem(source, match.index, `${whole.slice(0, MAX_SHOWN_LENGTH)}: ${error.message}`)
@@ -98,9 +106,12 @@ class Converter {
 
   #addTag(tag: string, index: number): void {
     const rest = tag.slice(1).trim()
+    const [, condition, path = ''] = /^#(if|unless)\s+(\S.*)$/.exec(tag) ?? []
     if (tag.startsWith('!')) return
     if (tag.startsWith('>')) throw new ConversionError('Mustachio has no partials')
     if (/^#each\s/.test(tag)) this.#openLoop(tag.slice(5).trim(), index)
+    else if (condition) this.#openCondition(condition, path, index)
+    else if (tag === 'else') this.#addElse()
     else if (tag.startsWith('#')) this.#openSection(rest, index, '')
     else if (tag.startsWith('^')) this.#openSection(rest, index, 'not ')
     else if (tag.startsWith('/')) this.#close(rest)
@@ -111,6 +122,22 @@ class Converter {
   #addValue(path: string, isUnescaped: boolean): void {
     const { safeExpression } = this.#resolve(path)
     this.#pieces.push(`{{ ${safeExpression}|default('')${isUnescaped && this.#isHtml ? '|safe' : ''} }}`)
+  }
+
+  /** Handlebars: names inside are those around it. */
+  #openCondition(name: string, path: string, index: number): void {
+    const negation = name === 'unless' ? 'not ' : ''
+    this.#pieces.push(`{% if ${negation}${this.#resolve(path).safeExpression}|default(false) %}`)
+    this.#push(name, index, 'endif', this.#scope)
+  }
+
+  /** Handlebars: what is shown for no value, or for an empty list. */
+  #addElse(): void {
+    const section = this.#open.at(-1)
+    if (!section || !/^(?:if|unless|each)$/.test(section.name))
+      throw new ConversionError('this stands in if, unless and each only')
+    this.#scope = section.outer
+    this.#pieces.push('{% else %}')
   }
 
   /** @param negation `'not '` for a section that is shown when there is no value */
@@ -150,7 +177,11 @@ class Converter {
         'Postmark fills this in; mail with transactional: false has its own unsubscribe headers here',
       )
     let scope: Scope = this.#scope
-    let names = path
+    const loop = LOOP_VALUES.get(path)
+    if (loop && this.#open.some(({ name }) => name === 'each'))
+      return { expression: loop, safeExpression: loop, parent: scope }
+    let names = path.replace(/^this(?:[./]|$)/, '')
+    if (/\s/.test(names)) throw new ConversionError('helpers and their arguments are not converted')
     while (/^\.\.[\\/]/.test(names)) {
       scope = scope.parent ?? scope
       names = names.slice(3)

@@ -9,6 +9,7 @@ import { transitionContacts } from '#features/setup/contact-store/status.ts'
 import type { Tx } from '#platform/db/commit.ts'
 import { prepareStatements } from '#platform/db/open.ts'
 import { newUuid, type UuidBytes } from '#platform/ids.ts'
+import type { Millis } from '#platform/time/clock.ts'
 import {
   COMPLAINT,
   EVERY,
@@ -44,6 +45,8 @@ export interface NewSuppression {
    * which must not change a reason.
    */
   readonly keepsFirst?: boolean
+  /** When another service suppressed it; undefined, or a time to come: now. */
+  readonly createdAt?: Millis | undefined
 }
 
 /** Selects one row of the list; without `streamId` or `listId` the row for every stream or list. */
@@ -108,7 +111,7 @@ export function suppress(app: Pick<App, 'eventTime'>, tx: Tx, suppression: NewSu
     isOfAll ? EVERY : (suppression.listId ?? EVERY),
     reason,
     suppression.sourceEmailId ?? null,
-    app.eventTime(),
+    Math.min(suppression.createdAt ?? Number.POSITIVE_INFINITY, app.eventTime()),
   )
   if (!inserted)
     return isOfAll && reason === COMPLAINT && !suppression.keepsFirst && changeToComplaint(tx, suppression, listed)

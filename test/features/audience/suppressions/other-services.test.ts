@@ -14,7 +14,7 @@ const exports: { from: string; file: string; query?: string; rows: (string | num
       ['c@x.test', 'unsubscribe', 1, 0],
       ['d@x.test', 'manual', 0, 0],
     ],
-    ignored: ['CreatedAt'],
+    ignored: [],
   },
   {
     from: 'SendGrid, of bounces',
@@ -38,7 +38,7 @@ const exports: { from: string; file: string; query?: string; rows: (string | num
     file: 'address,code,error,created_at\na@x.test,550,"No such user","Fri, 18 Oct 2024 18:28:14 UTC"\n',
     query: '?reason=hard_bounce',
     rows: [['a@x.test', 'hard_bounce', 0, 0]],
-    ignored: ['code', 'error', 'created_at'],
+    ignored: ['code', 'error'],
   },
   {
     from: 'Amazon SES, as it imports them',
@@ -56,7 +56,7 @@ const exports: { from: string; file: string; query?: string; rows: (string | num
       ['a@x.test', 'hard_bounce', 0, 0],
       ['b@x.test', 'manual', 0, 0],
     ],
-    ignored: ['id', 'source_id', 'created_at'],
+    ignored: ['id', 'source_id'],
   },
   {
     from: 'Postal',
@@ -72,7 +72,7 @@ const exports: { from: string; file: string; query?: string; rows: (string | num
       ['b@x.test', 'complaint', 0, 0],
       ['c@x.test', 'unsubscribe', 1, 0],
     ],
-    ignored: ['detail', 'created_at', 'last_event_at', 'expires_at', 'expired', 'sender', 'subaccount'],
+    ignored: ['detail', 'last_event_at', 'expires_at', 'expired', 'sender', 'subaccount'],
   },
   {
     from: 'a list of customers',

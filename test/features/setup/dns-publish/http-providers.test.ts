@@ -2,7 +2,7 @@
 import { afterAll, describe, expect, test } from 'bun:test'
 import { type DnsApi, type DnsApiDeps, DnsApiError } from '#features/setup/dns-publish/dns-api.ts'
 import { HTTP_PROVIDERS } from '#features/setup/dns-publish/http/providers.ts'
-import { signAws } from '#features/setup/dns-publish/http/route53.ts'
+import { signAws } from '#platform/crypto/sign-aws.ts'
 import { SafeFetch } from '#platform/net/safe-fetch.ts'
 import { systemClock } from '#platform/time/clock.ts'
 import { createCertificateAuthority } from '#test/support/certificates.ts'

@@ -2,11 +2,9 @@
  * @module Amazon Route 53: whole sets in XML, with requests signed by AWS Signature Version 4. One batch deletes the set
  * as it was read and creates the new one, so it fails if somebody else was faster.
  */
-import { createHash, createHmac } from 'node:crypto'
 import { XMLParser } from 'fast-xml-parser'
-import { isoTime } from '#platform/http/envelope.ts'
+import { signAws } from '#platform/crypto/sign-aws.ts'
 import { DnsApiError } from '../dns-api.ts'
-import type { ApiRequest } from './api-client.ts'
 import { type Connect, parseName, parseValue, type StoredRecord } from './zone-api.ts'
 
 type Zone = { Id: string; Name: string; Config?: { PrivateZone?: string } }
@@ -27,22 +25,6 @@ const formatChange = (action: string, name: string, type: string, ttl: number, v
   const records = values.map((value) => `<ResourceRecord><Value>${escapeXml(value)}</Value></ResourceRecord>`).join('')
   const set = `<Name>${name}.</Name><Type>${type}</Type><TTL>${ttl}</TTL><ResourceRecords>${records}</ResourceRecords>`
   return `<Change><Action>${action}</Action><ResourceRecordSet>${set}</ResourceRecordSet></Change>`
-}
-
-const sha256 = (text: string): string => createHash('sha256').update(text).digest('hex')
-const hmac = (key: string | Buffer, text: string): Buffer => createHmac('sha256', key).update(text).digest()
-
-/** @param scope region and service; the query of the URL must be encoded and in the order of its names */
-export function signAws({ method, url, body }: ApiRequest, id: string, secret: string, scope: string, now: number) {
-  const { host, pathname, search } = new URL(url)
-  const time = isoTime(now).replace(/[-:]|\.\d+/g, '')
-  const fields = `host:${host}\nx-amz-date:${time}\n`
-  const canonical = [method, pathname, search.slice(1), fields, 'host;x-amz-date', sha256(body)].join('\n')
-  const day = `${time.slice(0, 8)}/${scope}/aws4_request`
-  const key = day.split('/').reduce<string | Buffer>(hmac, `AWS4${secret}`)
-  const signature = hmac(key, ['AWS4-HMAC-SHA256', time, day, sha256(canonical)].join('\n')).toString('hex')
-  const credential = `Credential=${id}/${day}, SignedHeaders=host;x-amz-date`
-  return { 'x-amz-date': time, authorization: `AWS4-HMAC-SHA256 ${credential}, Signature=${signature}` }
 }
 
 function toRecords({ Type: type, TTL, SetIdentifier: policy, ResourceRecords: records }: RecordSet): StoredRecord[] {

@@ -4,7 +4,7 @@
  */
 import { createHash } from 'node:crypto'
 import { XMLParser } from 'fast-xml-parser'
-import { signAws } from '#features/setup/dns-publish/http/route53.ts'
+import { signAws } from '#platform/crypto/sign-aws.ts'
 import {
   findZone,
   json,
