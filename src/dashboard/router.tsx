@@ -164,7 +164,14 @@ const routeTree = root.addChildren([
   sandbox.addChildren([nothingOpen, captured]),
   list('/templates', () => import('./screens/templates.tsx'), TEMPLATE_FILTERS),
   // `example`, or the id of another template.
-  filtered('/templates/new', () => pick(import('./screens/templates.tsx'), 'TemplateNewScreen'), withText('from')),
+  filtered(
+    '/templates/new',
+    () => pick(import('./screens/templates.tsx'), 'TemplateNewScreen'),
+    (search) => ({
+      ...withText('from')(search),
+      ...keep('as', readKnown(['language'], search['as'])),
+    }),
+  ),
   filtered('/templates/$id', () => pick(import('./screens/templates.tsx'), 'TemplateScreen'), withTab(EDITOR_TABS)),
   filtered('/templates/$id/versions', () => import('./screens/template-versions.tsx'), parseVersion),
   list('/audience', () => import('./screens/audience.tsx'), NONE),

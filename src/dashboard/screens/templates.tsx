@@ -26,7 +26,16 @@ const COLUMNS: readonly Column<TemplateSummary>[] = [
       </NameLink>
     ),
   },
-  { header: 'Alias', width: '22%', phone: 'bare', cell: ({ alias }) => <Code>{alias}</Code> },
+  {
+    header: 'Alias',
+    width: '22%',
+    phone: 'bare',
+    cell: ({ alias, locale }) => (
+      <>
+        <Code>{alias}</Code> {locale}
+      </>
+    ),
+  },
   { header: 'Subject', width: '36%', phone: 'none', cell: ({ subject }) => <bdi title={subject}>{subject}</bdi> },
   { header: 'Version', width: '5rem', isNumeric: true, phone: 'none', cell: ({ version }) => version },
   { header: 'Changed', width: '9rem', phone: 'aside', cell: ({ updated_at }) => <Time iso={updated_at} /> },
@@ -101,7 +110,7 @@ function SavedTemplate({ template }: { readonly template: Template }) {
 const EXAMPLE = 'example'
 
 export function TemplateNewScreen() {
-  const { from } = useSearch({ from: '/templates/new' })
+  const { from, as } = useSearch({ from: '/templates/new' })
   const copied = useData(read.templates.get(from ?? ''), { enabled: from !== undefined && from !== EXAMPLE })
   if (from === undefined) return <NewTemplate key="" initial={EMPTY_FIELDS} initialData={'{\n}\n'} />
   if (from === EXAMPLE) return <NewTemplate key={from} initial={STARTER} initialData={STARTER_DATA} />
@@ -112,13 +121,9 @@ export function TemplateNewScreen() {
       </Page>
     )
   const fields = toFields(copied.data)
-  return (
-    <NewTemplate
-      key={from}
-      initial={{ ...fields, alias: toCopyAlias(fields.alias), name: `${fields.name.slice(0, 190)} (copy)` }}
-      initialData={toData(copied.data)}
-    />
-  )
+  const { alias } = fields
+  const names = as ? { alias, locale: '' } : { alias: toCopyAlias(alias), name: `${fields.name.slice(0, 190)} (copy)` }
+  return <NewTemplate key={from} initial={{ ...fields, ...names }} initialData={toData(copied.data)} />
 }
 
 const toCopyAlias = (alias: string): string => `${alias.slice(0, 95)}-copy`

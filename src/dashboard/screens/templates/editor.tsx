@@ -2,6 +2,9 @@
 import { Button, Code, Group, SimpleGrid, Stack } from '@mantine/core'
 import { useWindowEvent } from '@mantine/hooks'
 import { useMemo, useState } from 'react'
+import type { Template } from '#client/api.ts'
+import { read } from '../../api/client.ts'
+import { useAll } from '../../api/data.ts'
 import { useAllowed } from '../../api/session.tsx'
 import { ActionButton } from '../../parts/buttons.tsx'
 import { CodeEditor } from '../../parts/code-editor.tsx'
@@ -10,6 +13,8 @@ import { FieldInput } from '../../parts/field-input.tsx'
 import type { Field } from '../../parts/fields.ts'
 import { FormError, findFieldError } from '../../parts/form.tsx'
 import { toSlug } from '../../parts/format.ts'
+import { AppLink } from '../../parts/links.tsx'
+import { ActionLink } from '../../parts/list.tsx'
 import { Page } from '../../parts/page.tsx'
 import { Notice, StatusLabel } from '../../parts/status.tsx'
 import { Tabs } from '../../parts/tabs.tsx'
@@ -62,6 +67,7 @@ export function TemplateEditor({ draft, tab, onTab }: TemplateEditorProps) {
         text="What you changed in this template is not saved. It is lost when you leave."
         isDirty={() => draft.isDirty && !isFinished.current}
       />
+      {base && <Languages template={base} />}
       {reason !== undefined && <Notice>{reason}</Notice>}
       {newer ? (
         <Notice
@@ -93,6 +99,25 @@ export function TemplateEditor({ draft, tab, onTab }: TemplateEditorProps) {
   )
 }
 
+/** Links to the templates with the same alias. */
+function Languages({ template: { id, alias } }: { readonly template: Template }) {
+  const { data: found = [] } = useAll(read.templates.list({ alias, per_page: 100 }))
+  return (
+    <nav className="tabs" aria-label="Languages">
+      {found
+        .toSorted((a, b) => (a.locale ?? '').localeCompare(b.locale ?? ''))
+        .map((other) => (
+          <AppLink key={other.id} className="tab" to="/templates/$id" params={{ id: other.id }}>
+            {other.locale ?? 'All languages'}
+          </AppLink>
+        ))}
+      <ActionLink needs="developer" variant="subtle" to="/templates/new" search={{ from: id, as: 'language' }}>
+        Add a language
+      </ActionLink>
+    </nav>
+  )
+}
+
 function findObstacle({ dataProblem, source }: TemplateDraft): string | undefined {
   if (dataProblem) return 'The data is not valid JSON, so nothing is rendered.'
   return source ? undefined : 'Nothing is written yet.'
@@ -116,7 +141,7 @@ interface FieldsProps {
   readonly rendering: Rendering
 }
 
-const NAMES: readonly Field<'name' | 'alias'>[] = [
+const NAMES: readonly Field<'name' | 'alias' | 'locale'>[] = [
   { name: 'name', label: 'Name', hint: 'For people: shown in lists.', isRequired: true },
   {
     name: 'alias',
@@ -125,20 +150,21 @@ const NAMES: readonly Field<'name' | 'alias'>[] = [
     hint: 'For programs: names the template in a send.',
     isRequired: true,
   },
+  { name: 'locale', label: 'Language', kind: 'code', hint: 'Such as de or pt-BR. Empty: for all others.' },
 ]
 const SUBJECT: Field<'subject'> = { name: 'subject', label: 'Subject', isRequired: true }
 
-/** Name, alias and subject. The alias of a new template follows its name until it is typed. */
+/** Name, alias, language and subject. The alias of a new template follows its name until it is typed. */
 function Fields({ draft, isReadOnly, rendering }: FieldsProps) {
   const { base, fields, setField, save } = draft
   const [isAliasTyped, setIsAliasTyped] = useState(base !== undefined || fields.alias !== '')
   const subjectProblem = (rendering.result?.problems ?? NO_PROBLEMS).find(({ field }) => field === 'subject')
-  const set = (name: 'name' | 'alias' | 'subject', text: string) => {
+  const set = (name: 'name' | 'alias' | 'locale' | 'subject', text: string) => {
     setField(name, text)
     if (name === 'alias') setIsAliasTyped(true)
     if (name === 'name' && !isAliasTyped) setField('alias', toSlug(text, 100))
   }
-  const show = (field: Field<'name' | 'alias' | 'subject'>) => (
+  const show = (field: Field<'name' | 'alias' | 'locale' | 'subject'>) => (
     <FieldInput
       key={field.name}
       field={field}
@@ -154,7 +180,7 @@ function Fields({ draft, isReadOnly, rendering }: FieldsProps) {
   )
   return (
     <Stack gap="sm">
-      <SimpleGrid cols={{ base: 1, sm: 2 }} spacing="sm">
+      <SimpleGrid cols={{ base: 1, sm: 3 }} spacing="sm">
         {NAMES.map(show)}
       </SimpleGrid>
       {show(SUBJECT)}

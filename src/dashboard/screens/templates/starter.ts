@@ -2,6 +2,7 @@
 import type { TemplateFields } from './texts.ts'
 
 export const STARTER: TemplateFields = {
+  locale: '',
   alias: 'welcome',
   name: 'Welcome',
   subject: 'Welcome, {{ user.name }}',

@@ -4,15 +4,30 @@ import type { CodeProblem } from '../../parts/code-editor/editor.ts'
 
 export type RenderProblem = RenderTemplateTextResult['problems'][number]
 
-const FIELD_NAMES = ['alias', 'name', 'subject', 'html_body', 'text_body'] as const
+const FIELD_NAMES = ['alias', 'locale', 'name', 'subject', 'html_body', 'text_body'] as const
 
 /** A part that the template does not have is empty. */
 export type TemplateFields = Readonly<Record<(typeof FIELD_NAMES)[number], string>>
 
-export const EMPTY_FIELDS: TemplateFields = { alias: '', name: '', subject: '', html_body: '', text_body: '' }
+export const EMPTY_FIELDS: TemplateFields = {
+  alias: '',
+  locale: '',
+  name: '',
+  subject: '',
+  html_body: '',
+  text_body: '',
+}
 
-export const toFields = ({ alias, name, subject, html_body, text_body }: Omit<Template, 'id'>): TemplateFields => ({
+export const toFields = ({
   alias,
+  locale,
+  name,
+  subject,
+  html_body,
+  text_body,
+}: Omit<Template, 'id'>): TemplateFields => ({
+  alias,
+  locale: locale ?? '',
   name,
   subject,
   html_body: html_body ?? '',

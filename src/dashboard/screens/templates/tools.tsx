@@ -51,8 +51,11 @@ export function TemplateTools({ template, rendering, isFinished }: TemplateTools
         }}
       >
         <Text>
-          Sends that name the alias <Code>{template.alias}</Code> are refused from now on. Its versions are deleted too.
-          Emails that were made from it stay as they are.
+          Sends that name the alias <Code>{template.alias}</Code>{' '}
+          {template.locale === null
+            ? 'and no language that it has are refused from now on.'
+            : `in ${template.locale} get it in another language from now on, if there is one.`}{' '}
+          Its versions are deleted too. Emails that were made from it stay as they are.
         </Text>
       </DeleteButton>
     </>
