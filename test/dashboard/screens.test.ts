@@ -185,7 +185,7 @@ const listScreens = (): readonly Screen[] => [
   [
     `/templates/${ids['template']}`,
     'Rendered with the test data.',
-    ['Check before sending', 'Send a test email', 'Duplicate', 'Delete', 'Save'],
+    ['Check before sending', 'Send a test email', 'Duplicate', 'Delete', 'Save', 'Add a language'],
   ],
   [`/templates/${ids['template']}/versions?version=1`, 'Restore this version', ['Restore this version']],
   ['/audience', '<script>', ['Create a list']],
