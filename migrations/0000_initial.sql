@@ -352,6 +352,21 @@ CREATE TABLE `members` (
 --> statement-breakpoint
 CREATE INDEX `members_user` ON `members` (`user_id`);
 --> statement-breakpoint
+CREATE TABLE `oauth_grants` (
+	`key_uuid` blob PRIMARY KEY NOT NULL,
+	`account_id` integer NOT NULL,
+	`user_id` integer NOT NULL,
+	`generation` integer DEFAULT 0 NOT NULL,
+	`issued_at` integer NOT NULL,
+	FOREIGN KEY (`key_uuid`) REFERENCES `api_keys`(`uuid`) ON UPDATE no action ON DELETE cascade,
+	FOREIGN KEY (`account_id`) REFERENCES `accounts`(`id`) ON UPDATE no action ON DELETE no action,
+	FOREIGN KEY (`user_id`) REFERENCES `users`(`id`) ON UPDATE no action ON DELETE no action
+) STRICT;
+--> statement-breakpoint
+CREATE INDEX `oauth_grants_user` ON `oauth_grants` (`user_id`);
+--> statement-breakpoint
+CREATE INDEX `oauth_grants_account` ON `oauth_grants` (`account_id`);
+--> statement-breakpoint
 CREATE TABLE `passkeys` (
 	`id` integer PRIMARY KEY NOT NULL,
 	`uuid` blob NOT NULL,
