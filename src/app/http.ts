@@ -34,6 +34,7 @@ import {
 import { operatorDiskRoutes } from '#features/lifecycle/retention/disk-routes.ts'
 import { billingPages, billingRoutes, operatorPlanRoutes } from '#features/people/billing/routes.ts'
 import { isBillingConfigured } from '#features/people/billing/stripe.ts'
+import { draftPages } from '#features/people/owner-notices/drafts.ts'
 import { addAccount, parseNewAccount } from '#features/people/sub-accounts/create-account.ts'
 import { operatorNewAccountRoutes, subAccountRoutes } from '#features/people/sub-accounts/routes.ts'
 import { createAuthContext } from '#features/people/team/auth-context.ts'
@@ -48,6 +49,7 @@ import { createSessionGate, isHttps } from '#features/people/team/sessions.ts'
 import { teamRoutes } from '#features/people/team/team-routes.ts'
 import { findUserByUuid, type User } from '#features/people/team/users.ts'
 import { LongPolls } from '#features/receiving/agent-mailboxes/long-polls.ts'
+import { getMailbox } from '#features/receiving/agent-mailboxes/mailboxes.ts'
 import { conversationRoutes, mailboxFileRoutes } from '#features/receiving/agent-mailboxes/message-routes.ts'
 import { agentMailboxRoutes } from '#features/receiving/agent-mailboxes/routes.ts'
 import { operatorComplaintRoutes } from '#features/receiving/complaints/operator-routes.ts'
@@ -98,6 +100,7 @@ import { trackingPages } from '#features/sending/tracking/pages.ts'
 import { trackingRoutes } from '#features/sending/tracking/routes.ts'
 import { trimTrailingSlashes } from '#features/sending/tracking/tokens.ts'
 import { unsubscribePages } from '#features/sending/unsubscribe/pages.ts'
+import { requireRouteOfKey } from '#features/setup/api-keys/restricted-routes.ts'
 import { apiKeyImportRoutes, apiKeyRoutes } from '#features/setup/api-keys/routes.ts'
 import { hasScope } from '#features/setup/api-keys/scopes.ts'
 import { Challenges, challengePages } from '#features/setup/certificates/challenges.ts'
@@ -273,7 +276,9 @@ export function createRoutes(
     operationRoutes(app, {
       countEmails: (accountId, operationId) => countBroadcastEmails(app.db, accountId, operationId),
     }),
-    apiKeyRoutes(app),
+    apiKeyRoutes(app, {
+      findMailboxAddress: (accountId, id) => attempt(() => getMailbox(app.db, accountId, id))?.address,
+    }),
     authRoutes(app, people),
     passkeyRoutes(app, people),
     teamRoutes(app),
@@ -345,6 +350,7 @@ export function createRoutes(
     badgePages(app, ruleWitnesses),
     trackingPages(app),
     unsubscribePages(app),
+    draftPages(app),
     subscribePages(app, formLimits),
     homePage(people, hasCapturedPages ? CAPTURED_PATH : undefined),
     teamPages(app, people, {
@@ -408,6 +414,7 @@ export function createHttp(opened: OpenedApp, options: HttpOptions = {}): HttpSe
       )
     },
     hasScope: (actor, scope) => hasScope(actor.scopes, scope),
+    requireRoute: requireRouteOfKey,
     fairness: {
       turns: app.fairScheduler,
       ownerOf: ({ accountId }) => getTenantId(app.db, accountId),

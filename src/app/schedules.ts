@@ -14,6 +14,7 @@ import { startAccountRemoval } from '#features/lifecycle/privacy/delete-account.
 import { startErasureLoop } from '#features/lifecycle/privacy/erase.ts'
 import { dropRawMail, purgeExpired, runRetention } from '#features/lifecycle/retention/run.ts'
 import { reconcileAll } from '#features/people/billing/reconcile.ts'
+import { DRAFT_NOTICE } from '#features/people/owner-notices/drafts.ts'
 import { createOwnerKind } from '#features/people/owner-notices/owner-notices.ts'
 import { endOldGrants } from '#features/people/team/oauth/grants.ts'
 import { removeDeletedMailboxes } from '#features/receiving/agent-mailboxes/removal.ts'
@@ -29,6 +30,7 @@ import { startEnqueuer } from '#features/sending/broadcasts/enqueue.ts'
 import { startDeadlineLoop } from '#features/sending/delivery/attempt/claim.ts'
 import { startHeldMailReleaser } from '#features/sending/delivery/verdict/held-mail.ts'
 import { removeDeletedDomains } from '#features/sending/emails/delete-domain.ts'
+import { cancelOldDrafts } from '#features/sending/emails/scheduled.ts'
 import { followBroadcast } from '#features/sending/newsletters/states.ts'
 import { startEmailIndexing } from '#features/sending/queue/search.ts'
 import { publishAutomatically } from '#features/setup/dns-publish/auto-publish.ts'
@@ -77,6 +79,7 @@ const SCHEDULES: readonly Schedule[] = [
   ['purge domain reports', '0 57 * * * *', ({ app }) => purgeReports(app)],
   ['judge domain reports', '0 7 * * * *', ({ app }, signal) => watchReports(app, signal)],
   ['run retention', '0 12 * * * *', ({ app }, signal) => runRetention(app, signal)],
+  ['cancel old drafts', '0 22 * * * *', ({ app }, signal) => cancelOldDrafts(app, signal)],
   ['remove deleted mailboxes', '30 * * * * *', ({ app }) => removeDeletedMailboxes(app)],
   ['remove contacts of deleted lists', '50 * * * * *', ({ app }, signal) => removeDeletedLists(app, signal)],
   ['reconcile subscriptions', '0 13 4 * * *', ({ app }, signal) => reconcileAll(app, signal)],
@@ -130,7 +133,15 @@ export function startSchedules(opened: OpenedApp): { stop(): Promise<void> } {
   }
 }
 
-const OWNER_NOTICES = [PAUSE_NOTICE, DEACTIVATION_NOTICE, FORWARD_NOTICE, LOSS_NOTICE, ROTATION_NOTICE, REPORTS_NOTICE]
+const OWNER_NOTICES = [
+  PAUSE_NOTICE,
+  DEACTIVATION_NOTICE,
+  FORWARD_NOTICE,
+  LOSS_NOTICE,
+  ROTATION_NOTICE,
+  REPORTS_NOTICE,
+  DRAFT_NOTICE,
+]
 
 const LOOPS: readonly ((app: App) => DueLoop)[] = [
   (app) =>

@@ -40,6 +40,7 @@ export type Resource =
   | 'domain'
   | 'email'
   | 'deferred-email'
+  | 'draft'
   | 'ended-email'
   | 'inbound-email'
   | 'inbound-route'
@@ -268,6 +269,11 @@ export const ROUTES: readonly Route[] = [
     isBodyOptional: true,
   },
   get('/v1/agent-mailboxes/{id}', 'mailboxes:read', { resource: 'mailbox' }),
+  {
+    ...get('/v1/agent-mailboxes/{id}', 'mailboxes:write', { resource: 'mailbox' }),
+    method: 'PATCH',
+    body: () => ({ drafts: true }),
+  },
   deleteRoute('/v1/agent-mailboxes/{id}', 'mailboxes:write', 'mailbox'),
   get('/v1/agent-mailboxes/{id}/analytics', 'mailboxes:read', { resource: 'mailbox' }),
   get('/v1/agent-mailboxes/{id}/auto-responder', 'mailboxes:read', { resource: 'mailbox' }),
@@ -514,6 +520,7 @@ export const ROUTES: readonly Route[] = [
     isBodyOptional: true,
   },
   { ...get('/v1/emails/{id}/retry', 'emails:send', { resource: 'deferred-email' }), method: 'POST' },
+  { ...get('/v1/emails/{id}/release', 'drafts:release', { resource: 'draft' }), method: 'POST' },
   listRoute('/v1/emails/{id}/attempts', 'emails:read', { resource: 'email', paged: false }),
   get('/v1/emails/{id}/source', 'emails:read', { resource: 'email' }),
   get('/v1/analytics/aggregate', 'analytics:read', {
@@ -1053,6 +1060,11 @@ export async function createContractApi(settings: Readonly<Record<string, string
            WHERE email_id = (SELECT id FROM emails WHERE uuid = unhex(?))`,
           [id.replaceAll('-', '')],
         )
+        return id
+      }
+      case 'draft': {
+        const made = await api('POST', '/v1/api-keys', { name: unique('agent'), drafts: true })
+        const { id } = await accepted({}, { key: String(at(made.body, 'data', 'key')) })
         return id
       }
       case 'ended-email': {

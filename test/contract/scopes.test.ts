@@ -34,6 +34,7 @@ const SCOPES = [
   'sub_accounts:manage',
   'account:read',
   'account:admin',
+  'drafts:release',
 ]
 const ADMIN = 'account:admin'
 

@@ -46,6 +46,8 @@ export interface PipelineOptions<Actor> {
     via: string | undefined,
   ) => Actor | undefined | Promise<Actor | undefined>
   readonly hasScope: (actor: Actor, scope: string) => boolean
+  /** Throws when the actor may not call a route for another reason than its scopes. Default: never. */
+  readonly requireRoute?: (actor: Actor, called: Omit<RoutedRequest, 'request' | 'query'> & { method: string }) => void
   /** Default: the work that requests cause is not limited. */
   readonly fairness?: Fairness<Actor>
   /** Default: routes that create something ignore idempotency keys. */
@@ -180,7 +182,10 @@ export class RequestPipeline<Actor> {
     const context = requestContext(request)
     const rules = this.#table.rulesOf(request.method, route)
     if (!context || !rules) throw new Error(`no rules for ${request.method} ${route}`)
-    if (rules.requiredScopes !== undefined) this.#requireAllowed(request, context, rules)
+    if (rules.requiredScopes !== undefined) {
+      this.#requireAllowed(request, context, rules)
+      this.#options.requireRoute?.(context.actor as Actor, { method: request.method, route, params })
+    }
     fillUndecodedParams(params)
     throwIfInvalid(rules.checkParams?.(params))
     throwIfInvalid(rules.checkQuery(query, request.url))

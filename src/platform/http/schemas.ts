@@ -92,7 +92,7 @@ export const extraFields = <T extends TProperties>(fields: T): T =>
 /** Marks a status, or a type of event, of which strict clients get only the values that the interface names. */
 export const withStrictStatus = <T extends TSchema>(schema: T): T => ({
   ...schema,
-  [STRICT_VALUES]: { uncertain: 'sent', rejected: 'failed' },
+  [STRICT_VALUES]: { uncertain: 'sent', rejected: 'failed', draft: 'scheduled' },
 })
 
 /** `{data: T}` as a response. */

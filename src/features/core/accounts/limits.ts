@@ -115,7 +115,7 @@ const DAY_MS = days(1)
 const SANDBOX_PER_DAY = 10_000
 
 /** Counters of a day (UTC) are stored under its first hour. */
-const startOfDay = (at: Millis): Millis => at - (at % DAY_MS)
+export const startOfDay = (at: Millis): Millis => at - (at % DAY_MS)
 
 /** Throws 429 `sandbox_limit` when the recipients exceed the daily limit of sandbox mail. */
 export function requireSandboxQuota(

@@ -149,13 +149,21 @@ export interface Actor {
   readonly mayStillAct?: () => boolean
 }
 
-/** Where a key may be used; what is undefined is not restricted. */
+/** Where and for what a key may be used; what is undefined is not restricted. */
 export interface ActorLimits {
   readonly expiresAt?: Millis | undefined
   /** The domains that it may send from, in lower case and A-labels. */
   readonly domains?: readonly string[] | undefined
   /** The addresses and networks that it may be used from. */
   readonly networks?: readonly string[] | undefined
+  /** Whether what it sends is a draft until a person releases it. */
+  readonly drafts?: true | undefined
+  /** The addresses and `@domain` that it may send to, normalised. */
+  readonly recipients?: readonly string[] | undefined
+  /** Emails that it may send on a day (UTC). */
+  readonly dailyLimit?: number | undefined
+  /** The only agent mailbox that it sees, and that it sends from. */
+  readonly mailbox?: { readonly id: string; readonly address: string } | undefined
 }
 
 /** What a user may do in an account, from everything to read-only. */

@@ -246,7 +246,8 @@ export const countRestoredNotices = (db: Database, kinds: readonly string[]): nu
 /** A mail to the owners of an account, for the notices of one kind that are due. */
 export interface OwnerMail {
   readonly subject: string
-  readonly text: string
+  /** For each address, or for all. */
+  readonly text: string | ((to: string) => string)
   /** Called for each notice in the transaction that accepts the mail. */
   readonly onSent?: (tx: Tx, notice: Notice) => void
 }

@@ -106,6 +106,7 @@ const BY_EVENT = {
 const BY_STATUS = {
   ...BY_EVENT,
   processing: 'queued',
+  draft: 'scheduled',
   sent: 'delivered',
 } as const satisfies Record<Status, string>
 

@@ -9,6 +9,8 @@ import type { Database } from 'bun:sqlite'
 import type { Actor, App } from '#features/core/app/app.ts'
 import { auditChange } from '#features/core/audit-logs/audit.ts'
 import { requireHeaderSafe } from '#features/sending/accept/attachments.ts'
+import { revokeKeysOfMailbox } from '#features/setup/api-keys/keys.ts'
+import { requireScope } from '#features/setup/api-keys/scopes.ts'
 import { prepareStatements } from '#platform/db/open.ts'
 import { belowId, type RowWindow } from '#platform/db/row-window.ts'
 import { conflict, invalid } from '#platform/errors.ts'
@@ -20,7 +22,9 @@ import { listLocalPartKeys } from '#protocols/address/parse.ts'
 import type { agentMailboxes } from './tables.ts'
 
 /** A row of `agent_mailboxes`, with its address and the public id of its account. The row of its domain may be deleted. */
-export interface Mailbox extends Readonly<Omit<typeof agentMailboxes.$inferSelect, 'deletedAt'>> {
+export interface Mailbox extends Readonly<Omit<typeof agentMailboxes.$inferSelect, 'deletedAt' | 'drafts'>> {
+  /** 1: replies are drafts. */
+  readonly drafts: number
   readonly accountUuid: UuidBytes
   readonly address: string
 }
@@ -34,7 +38,7 @@ interface MailboxDomain {
 
 const SELECT = `SELECT m.id, m.uuid, m.account_id AS accountId, accounts.uuid AS accountUuid, m.domain_id AS domainId, m.local_part AS localPart,
   m.domain, m.local_part || '@' || m.domain AS address, m.display_name AS displayName, m.message_count AS messageCount,
-  m.unread_count AS unreadCount, m.unread_bytes AS unreadBytes, m.thread_count AS threadCount, m.auto_responder AS autoResponder, m.created_at AS createdAt,
+  m.unread_count AS unreadCount, m.unread_bytes AS unreadBytes, m.thread_count AS threadCount, m.auto_responder AS autoResponder, m.drafts, m.created_at AS createdAt,
   m.updated_at AS updatedAt FROM agent_mailboxes m JOIN accounts ON accounts.id = m.account_id`
 
 const SELECT_DOMAIN =
@@ -66,8 +70,9 @@ const sql = prepareStatements((db) => ({
     'SELECT id FROM agent_mailboxes WHERE domain_id = ? AND local_part = ? AND deleted_at IS NULL',
   ),
   insert: db.prepare(
-    'INSERT INTO agent_mailboxes (uuid, account_id, domain_id, local_part, domain, display_name, created_at, updated_at) VALUES (?, ?, ?, ?, ?, ?, ?, ?)',
+    'INSERT INTO agent_mailboxes (uuid, account_id, domain_id, local_part, domain, display_name, drafts, created_at, updated_at) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)',
   ),
+  setDrafts: db.prepare('UPDATE agent_mailboxes SET drafts = ?, updated_at = ? WHERE id = ?'),
   markDeleted: db.prepare('UPDATE agent_mailboxes SET deleted_at = ?, updated_at = ? WHERE id = ?'),
   // The index contains all columns that are read.
   ofAccount: db.prepare<{ count: number; bytes: number }, [number]>(
@@ -108,6 +113,7 @@ export interface NewMailboxInput {
   readonly display_name?: string | null | undefined
   readonly local_part?: string | null | undefined
   readonly domain_id?: string | null | undefined
+  readonly drafts?: boolean | undefined
 }
 
 /** Creates a mailbox. Throws 422 for a domain or local part that is not allowed, 409 for an address in use. */
@@ -130,8 +136,29 @@ export function createMailbox(app: App, actor: Actor, input: NewMailboxInput): P
     const uuid = newUuid()
     const id = formatUuid(uuid)
     const now = app.eventTime()
-    sql(tx.db).insert.run(uuid, actor.accountId, domain.id, localPart, domain.domain, displayName, now, now)
+    sql(tx.db).insert.run(
+      uuid,
+      actor.accountId,
+      domain.id,
+      localPart,
+      domain.domain,
+      displayName,
+      input.drafts ? 1 : 0,
+      now,
+      now,
+    )
     auditChange(app, tx, actor, 'mailbox.created', id, { address: `${localPart}@${domain.domain}` })
+    return getMailbox(tx.db, actor.accountId, id)
+  })
+}
+
+/** Sets whether replies are drafts. Throws 404, and 403 for an actor that may not release and turns it off. */
+export function setMailboxDrafts(app: App, actor: Actor, id: string, drafts: boolean): Promise<Mailbox> {
+  if (!drafts) requireScope(actor, 'drafts:release', 'to let replies leave without a release')
+  return app.commit.write((tx) => {
+    const mailbox = getMailbox(tx.db, actor.accountId, id)
+    sql(tx.db).setDrafts.run(drafts ? 1 : 0, app.eventTime(), mailbox.id)
+    auditChange(app, tx, actor, 'mailbox.updated', mailbox.uuid, { drafts })
     return getMailbox(tx.db, actor.accountId, id)
   })
 }
@@ -142,6 +169,7 @@ export function deleteMailbox(app: App, actor: Actor, id: string): Promise<void>
     const mailbox = getMailbox(tx.db, actor.accountId, id)
     const now = app.eventTime()
     sql(tx.db).markDeleted.run(now, now, mailbox.id)
+    revokeKeysOfMailbox(app, tx, actor, formatUuid(mailbox.uuid))
     auditChange(app, tx, actor, 'mailbox.deleted', mailbox.uuid, { address: mailbox.address })
     // Wakes the long polls of this mailbox, which then fail with 404.
     tx.afterCommit(() => app.mailboxChanged.emit({ mailboxId: mailbox.id }))

@@ -32,6 +32,7 @@ export const MailboxRecord = Type.Object({
       'Size of these messages as received. A mailbox at its limit of unread mail rejects new messages temporarily.',
     ),
     thread_count: S.Count('Conversations.'),
+    drafts: Type.Boolean({ description: 'Whether replies are drafts until a person releases them.' }),
     auto_responder: S.NullablePart('Automatic replies; null: never configured.', {
       enabled: Type.Boolean({ description: 'Whether automatic replies are sent.' }),
       rules: Type.Array(Type.Unknown(), { description: 'The rules, as configured.' }),
@@ -54,14 +55,23 @@ export const NewMailbox = S.StrictObject(
     domain_id: S.OptionalNullable(Type.String(), {
       description: 'Id of a verified domain with inbound_enabled. Default: the first one of the account.',
     }),
+    drafts: Type.Optional(
+      Type.Boolean({
+        description:
+          'Whether replies, automatic ones included, are drafts until a person releases them. Default: false.',
+      }),
+    ),
   },
   { examples: [{ local_part: 'helper', display_name: 'Helper of Example' }] },
 )
+
+export const MailboxPatch = S.StrictObject({ drafts: MailboxRecord.properties.drafts })
 
 export const toMailboxWire = (mailbox: Mailbox) => {
   const { enabled, rules } = parseAutoResponder(mailbox.autoResponder)
   return toWire(MailboxRecord, mailbox, {
     account_id: formatUuid(mailbox.accountUuid),
+    drafts: mailbox.drafts === 1,
     auto_responder: mailbox.autoResponder === null ? null : { enabled, rules },
     auto_responder_enabled: enabled,
     auto_responder_rules: rules,

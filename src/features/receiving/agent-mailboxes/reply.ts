@@ -182,7 +182,9 @@ export async function acceptReply(
   }: { readonly admit?: () => void; readonly claim?: (tx: Tx, current: Mailbox, isSuppressed: boolean) => boolean },
 ): Promise<AcceptedEmail | undefined> {
   try {
-    return await acceptEmail(app, actor, draft, admit, (tx, response) => {
+    // A person who replies in the dashboard has read the reply.
+    const isDraft = mailbox.drafts === 1 && actor.type !== 'user'
+    return await acceptEmail(app, actor, { ...draft, isDraft }, admit, (tx, response) => {
       const current = findMailboxById(tx.db, mailbox.id)
       if (!current) throw notFoundById('mailbox_not_found', 'mailbox')
       if (!claim(tx, current, response.status === 'rejected')) throw new NotClaimedError()

@@ -25,7 +25,7 @@ import { seconds } from '#platform/units.ts'
 import { listContacts } from './contacts.ts'
 import { ackMessage, formatToken, nackMessage } from './leases.ts'
 import { createNoMessageError, type LongPolls } from './long-polls.ts'
-import { createMailbox, deleteMailbox, getMailbox, listMailboxes } from './mailboxes.ts'
+import { createMailbox, deleteMailbox, getMailbox, listMailboxes, setMailboxDrafts } from './mailboxes.ts'
 import { MailboxParams, MessageParams, messageRoutes, tags } from './message-routes.ts'
 import { findMessageById, listThreadMessages, readMailboxAnalytics, readNewestMessages } from './messages.ts'
 import * as model from './model.ts'
@@ -53,7 +53,10 @@ const mailboxRoutes = (app: App) =>
       '/',
       ({ actor, query }) => {
         const range = parseRowRange(query)
-        const { rows, total } = listMailboxes(app.db, actor.accountId, range)
+        const own = actor.limits?.mailbox
+        const { rows, total } = own
+          ? { rows: [getMailbox(app.db, actor.accountId, own.id)].slice(range.offset), total: 1 }
+          : listMailboxes(app.db, actor.accountId, range)
         return pageById(rows, { ...range, total }, model.toMailboxWire)
       },
       {
@@ -83,6 +86,20 @@ const mailboxRoutes = (app: App) =>
       response: DataBody(model.MailboxRecord),
       detail: reads('Get an agent mailbox'),
     })
+    .patch(
+      '/:id',
+      async ({ actor, params, body }) =>
+        dataBody(model.toMailboxWire(await setMailboxDrafts(app, actor, params.id, body.drafts))),
+      {
+        params: MailboxParams,
+        body: model.MailboxPatch,
+        response: DataBody(model.MailboxRecord),
+        detail: writes(
+          'Change an agent mailbox',
+          'Sets whether replies wait for a release. Turning that off also requires the scope `drafts:release`.',
+        ),
+      },
+    )
     .delete('/:id', ({ actor, params }) => deleteMailbox(app, actor, params.id), {
       params: MailboxParams,
       detail: writes(

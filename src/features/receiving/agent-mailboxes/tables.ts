@@ -1,7 +1,7 @@
 import { sql } from 'drizzle-orm'
 import { index, integer, primaryKey, sqliteTable, text, uniqueIndex } from 'drizzle-orm/sqlite-core'
 import { ofAccount } from '#features/core/accounts/tables.ts'
-import { bytes, describeTable, time, uuid, ZERO } from '#platform/db/columns.ts'
+import { bytes, describeTable, flag, time, uuid, ZERO } from '#platform/db/columns.ts'
 
 /** A mailbox for programs: one address of an inbound domain. */
 export const agentMailboxes = sqliteTable(
@@ -25,6 +25,8 @@ export const agentMailboxes = sqliteTable(
     threadCount: integer('thread_count').notNull().default(ZERO),
     /** JSON of {enabled, rules}; null: never set. */
     autoResponder: text('auto_responder'),
+    /** Whether replies are drafts until a person releases them. */
+    drafts: flag('drafts').notNull().default(false),
     createdAt: time('created_at').notNull(),
     updatedAt: time('updated_at').notNull(),
     /** Set when the mailbox is deleted; the row is deleted with the last of its messages. */

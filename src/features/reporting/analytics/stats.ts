@@ -127,7 +127,7 @@ const OUTCOME_STATUSES = {
   uncertain: ['uncertain'],
   suppressed: ['rejected'],
   cancelled: ['cancelled'],
-  waiting: ['queued', 'scheduled', 'processing'],
+  waiting: ['queued', 'scheduled', 'processing', 'draft'],
 } as const satisfies Readonly<Record<string, readonly Status[]>>
 const STATUS_OUTCOMES = Object.keys(OUTCOME_STATUSES) as (keyof typeof OUTCOME_STATUSES)[]
 /** What became of emails. */

@@ -193,7 +193,9 @@ export const REPLAY_FIELDS = {
 export const SendResponse = Type.Object({
   id: Uuid({ description: 'Id of the email.' }),
   message_id: Text('Its Message-ID header, with angle brackets.'),
-  status: withStrictStatus(Text('`queued` or `scheduled`; of a repeated send, the status now.')),
+  status: withStrictStatus(
+    Text('`queued` or `scheduled`; `draft`: a person must release it; of a repeated send, the status now.'),
+  ),
   to: Text('All To recipients, joined with ", ".'),
   sandbox: Type.Boolean({
     description:

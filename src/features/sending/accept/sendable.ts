@@ -17,7 +17,7 @@ import type { Actor, App } from '#features/core/app/app.ts'
 import { NOT_TRACKED, type TrackedParts } from '#features/sending/queue/email.ts'
 import type { Placement } from '#features/sending/queue/insert.ts'
 import { simulatorDomain } from '#features/sending/queue/lanes.ts'
-import { requireAllowedDomain } from '#features/setup/api-keys/limits.ts'
+import { requireAllowedEmail } from '#features/setup/api-keys/limits.ts'
 import { domainNotVerified, findSendingDomain, type SendingDomain } from '#features/setup/domains/sending.ts'
 import { findStream, type StreamPriority, toPriorityName } from '#features/setup/streams/streams.ts'
 import { suppressionOf } from '#features/setup/suppression-store/check.ts'
@@ -37,7 +37,7 @@ import type { Draft } from './draft.ts'
 export function requireSendable(app: App, actor: Actor, draft: Draft, { isAccepted = false, isMass = false } = {}) {
   const account = getSendingAccount(app.config, app.db, actor.accountId)
   requireSendingAllowed(account)
-  requireAllowedDomain(actor, draft.fromDomain)
+  requireAllowedEmail(app, actor, draft)
   const domain = requireRegisteredDomain(app.db, actor.accountId, 'from', draft.fromDomain)
   const isUnverified = !domain.isVerified && !domain.lapsed
   const isRejected = domain.lapsed !== undefined || (isUnverified && app.config.sendingUnverified === 'reject')

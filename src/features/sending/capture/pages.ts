@@ -79,7 +79,7 @@ const renderEnvelope = ({ head, rcptTo, receivedAt }: CaptureSummary): Html =>
  * The block scrolls on its own, so it must be focusable. HTML ignores the line break after `<pre>`; without it, one at
  * the start of the text would be lost.
  */
-const renderBlock = (title: string, text: string): Html => html`<h2 id="${title}">${title}</h2>
+export const renderBlock = (title: string, text: string): Html => html`<h2 id="${title}">${title}</h2>
 <pre tabindex="0" role="region" aria-labelledby="${title}">
 ${cut(text)}</pre>`
 
@@ -89,7 +89,7 @@ const cut = (text: string): string =>
     : text
 
 /** The frame has its own policy, in case the page is ever sent without one. */
-const FRAME_POLICY = `<!doctype html><meta http-equiv="Content-Security-Policy" content="default-src 'none'; style-src 'unsafe-inline'; img-src data:">`
+export const FRAME_POLICY = `<!doctype html><meta http-equiv="Content-Security-Policy" content="default-src 'none'; style-src 'unsafe-inline'; img-src data:">`
 
 const STYLE = `
 main { max-width: 60rem; }
@@ -98,5 +98,5 @@ pre { overflow: auto; max-height: 70vh; padding: .75rem; border: 1px solid var(-
 iframe { width: 100%; height: 30rem; border: 1px solid var(--line); background: #fff; color-scheme: light; resize: vertical; }
 `
 
-const renderPage = (title: string, main: Html): Html =>
+export const renderPage = (title: string, main: Html): Html =>
   htmlPage({ title, style: STYLE, main: html`<h1><bdi>${title}</bdi></h1>\n${main}` })

@@ -44,14 +44,15 @@ export async function deleteDomain(app: App, actor: Actor, id: string): Promise<
 }
 
 async function cancelScheduledMail(app: App, actor: Actor, domain: Domain): Promise<void> {
-  for (let position: EmailPosition | undefined = FIRST_POSITION; position; ) {
-    const from: EmailPosition = position
-    position = await app.commit.writeFromReserve((tx) => {
-      const rows = readEmailsAfter(tx.db, domain, 'scheduled', from, CANCEL_BATCH_SIZE)
-      for (const email of rows) if (email.domainId === domain.id) cancelInTransaction(app, tx, actor, email)
-      return rows.length < CANCEL_BATCH_SIZE ? undefined : rows.at(-1)
-    })
-  }
+  for (const status of ['draft', 'scheduled'] as const)
+    for (let position: EmailPosition | undefined = FIRST_POSITION; position; ) {
+      const from: EmailPosition = position
+      position = await app.commit.writeFromReserve((tx) => {
+        const rows = readEmailsAfter(tx.db, domain, status, from, CANCEL_BATCH_SIZE)
+        for (const email of rows) if (email.domainId === domain.id) cancelInTransaction(app, tx, actor, email)
+        return rows.length < CANCEL_BATCH_SIZE ? undefined : rows.at(-1)
+      })
+    }
 }
 
 /**
@@ -82,7 +83,7 @@ export async function removeDeletedDomains(app: App): Promise<number> {
 async function hasOpenMail(app: App, domain: Domain): Promise<boolean> {
   // The statuses come in the order of an email's transitions, so an email that changes during the scan is found in its
   // next status. `queued` comes a second time, because a deferred email returns to it.
-  for (const status of ['scheduled', 'queued', 'processing', 'queued'] as const) {
+  for (const status of ['draft', 'scheduled', 'queued', 'processing', 'queued'] as const) {
     for (let position: EmailPosition | undefined = FIRST_POSITION; position; ) {
       const rows: ScheduledRow[] = readEmailsAfter(app.db, domain, status, position, READ_BATCH_SIZE)
       if (rows.some((email) => email.domainId === domain.id)) return true

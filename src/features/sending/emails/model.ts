@@ -30,7 +30,7 @@ const EMAIL_FIELDS = {
   subject: Text('Subject.'),
   tags: Type.Array(Type.String(), { description: 'Tags.' }),
   status: withStrictStatus(
-    Text('queued, scheduled, processing, sent, bounced, failed, rejected, cancelled or uncertain.'),
+    Text('queued, scheduled, processing, sent, bounced, failed, rejected, cancelled, uncertain or draft.'),
   ),
   attempts: Count('Highest number of attempts at one of its recipients.'),
   max_attempts: Count('Attempts in the retry schedule until the mail expires.'),
@@ -212,6 +212,7 @@ export const RecipientExplanation = Type.Object(
 export type RecipientExplanation = Static<typeof RecipientExplanation>
 
 export const EMAIL_ACTIONS = [
+  'release',
   'retry',
   'cancel',
   'reschedule',

@@ -1,20 +1,26 @@
-/** @module Cancels and reschedules scheduled emails. */
+/**
+ * @module Cancels and reschedules scheduled emails; releases and discards drafts, of which the content is fixed at
+ * acceptance, so that what a person saw is what is sent.
+ */
 import { giveQuotaBack } from '#features/core/accounts/accounts.ts'
 import type { Actor, App } from '#features/core/app/app.ts'
-import { auditChange, describeChanges } from '#features/core/audit-logs/audit.ts'
+import { auditChange, createSystemActor, describeChanges } from '#features/core/audit-logs/audit.ts'
 import { readSendResponse } from '#features/sending/accept/accept.ts'
 import { parseSendAt } from '#features/sending/accept/draft.ts'
 import type { SendResponse } from '#features/sending/accept/model.ts'
 import { EMAIL_ROW_COLUMNS, type EmailRow } from '#features/sending/queue/settle.ts'
-import { statusName } from '#features/sending/queue/status.ts'
+import { statusCode, statusName } from '#features/sending/queue/status.ts'
 import type { emails } from '#features/sending/queue/tables.ts'
-import { cancelScheduled, rescheduleScheduled } from '#features/sending/queue/waiting-transitions.ts'
+import { cancelScheduled, releaseDraft, rescheduleScheduled } from '#features/sending/queue/waiting-transitions.ts'
+import { isRestricted } from '#features/setup/api-keys/limits.ts'
 import type { Tx } from '#platform/db/commit.ts'
 import { prepareStatements } from '#platform/db/open.ts'
 import { conflict, notFound } from '#platform/errors.ts'
 import { isoTime, isoTimeOrNull } from '#platform/http/envelope.ts'
 import { notFoundById, parseUuidParam } from '#platform/http/schemas.ts'
-import { parseUuid } from '#platform/ids.ts'
+import { parseUuid, type UuidBytes } from '#platform/ids.ts'
+import type { Millis } from '#platform/time/clock.ts'
+import { days } from '#platform/units.ts'
 import type { EmailChange } from './model.ts'
 
 export type ScheduledRow = EmailRow &
@@ -22,33 +28,92 @@ export type ScheduledRow = EmailRow &
 
 export const SCHEDULED_ROW_COLUMNS = `${EMAIL_ROW_COLUMNS}, uuid, quota_month AS quotaMonth, scheduled_at AS scheduledAt, domain_id AS domainId`
 
+const DRAFT = statusCode('draft')
+/** After that time nobody remembers what was asked. */
+export const MAX_DRAFT_AGE_MS = days(14)
+/** Emails per transaction; this takes some 10 ms. */
+const BATCH_SIZE = 100
+
 const sql = prepareStatements((db) => ({
+  expired: db.prepare<ScheduledRow & { accountUuid: UuidBytes }, [Millis, number]>(
+    `SELECT e.*, accounts.uuid AS accountUuid FROM (SELECT ${SCHEDULED_ROW_COLUMNS} FROM emails INDEXED BY emails_drafts
+       WHERE status = ${DRAFT} AND created_at < ? LIMIT ?) AS e JOIN accounts ON accounts.id = accountId`,
+  ),
   byUuid: db.prepare<ScheduledRow, [Uint8Array, number]>(
     `SELECT ${SCHEDULED_ROW_COLUMNS} FROM emails WHERE uuid = ? AND account_id = ?`,
   ),
 }))
 
-/** Cancels one email; throws a 404 if it is missing or not (or no longer) scheduled. */
+/** Cancels one email; throws a 404 if it is missing or neither scheduled nor a draft (any more). */
 export async function cancelEmail(app: App, actor: Actor, id: string): Promise<SendResponse> {
   const uuid = parseUuid(id)
   const emailId = await app.commit.writeFromReserve((tx) => {
     const email = uuid && sql(tx.db).byUuid.get(uuid, actor.accountId)
-    if (!email || !cancelInTransaction(app, tx, actor, email))
-      throw notFound('email_not_found', 'Scheduled email not found; only scheduled emails can be cancelled.')
+    // A restricted key may discard what waits for a person, not what others have scheduled.
+    const isForbidden = isRestricted(actor.limits) && email?.status !== DRAFT
+    if (!email || isForbidden || !cancelInTransaction(app, tx, actor, email))
+      throw notFound('email_not_found', 'Scheduled email not found; only scheduled emails and drafts can be cancelled.')
     return email.id
   })
   return readSendResponse(app, emailId)
 }
 
-/** Like `cancelEmail`, inside the caller's transaction. Returns false if the email is not scheduled. */
-export function cancelInTransaction(app: App, tx: Tx, actor: Actor, email: ScheduledRow): boolean {
+/** Like `cancelEmail`, inside the caller's transaction. Returns false if the email is neither scheduled nor a draft. */
+export function cancelInTransaction(
+  app: App,
+  tx: Tx,
+  actor: Actor,
+  email: ScheduledRow,
+  audited?: Decision['audited'],
+): boolean {
   const now = app.eventTime()
   const cancelled = cancelScheduled(tx, email, now)
   if (cancelled === 0) return false
   // Rejected recipients do not count against the quota.
   if (email.quotaMonth !== null) giveQuotaBack(tx, email.accountId, email.quotaMonth, cancelled)
-  auditChange(app, tx, actor, 'email.cancelled', email.uuid)
+  auditChange(app, tx, actor, 'email.cancelled', email.uuid, audited)
   return true
+}
+
+/** What a person decides about a draft; `audited`: how. */
+export interface Decision {
+  readonly action: 'release' | 'discard'
+  readonly audited?: Readonly<Record<string, string>>
+}
+
+/**
+ * Releases or discards a draft; resolves when that is on disk. Throws 404, and 409 `email_not_draft` for an email that
+ * is no draft (any more), so that of several decisions one counts.
+ */
+export async function decideDraft(app: App, actor: Actor, id: string, decision: Decision): Promise<SendResponse> {
+  const uuid = parseUuidParam(id, 'email_not_found', 'email')
+  const emailId = await app.commit.write((tx) => {
+    const email = sql(tx.db).byUuid.get(uuid, actor.accountId)
+    if (!email) throw notFoundById('email_not_found', 'email')
+    if (email.status !== DRAFT)
+      throw conflict('email_not_draft', `Only a draft can be released; this email is ${statusName(email.status)}.`)
+    if (decision.action === 'discard') cancelInTransaction(app, tx, actor, email, decision.audited)
+    else {
+      const { lanes, at } = releaseDraft(tx, email, app.eventTime())
+      auditChange(app, tx, actor, 'email.released', email.uuid, decision.audited)
+      tx.afterCommit(() => {
+        for (const lane of lanes) app.mailDue.emit({ lane, at })
+      })
+    }
+    return email.id
+  })
+  return readSendResponse(app, emailId)
+}
+
+/** Cancels drafts that are too old. Call it about every hour. */
+export async function cancelOldDrafts(app: App, signal: AbortSignal): Promise<void> {
+  for (let count = BATCH_SIZE; count === BATCH_SIZE && !signal.aborted; )
+    count = await app.commit.writeFromReserve((tx) => {
+      const old = sql(tx.db).expired.all(app.clock.now() - MAX_DRAFT_AGE_MS, BATCH_SIZE)
+      for (const email of old)
+        cancelInTransaction(app, tx, createSystemActor(email), email, { reason: 'draft_expired' })
+      return old.length
+    })
 }
 
 /**

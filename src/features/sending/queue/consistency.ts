@@ -85,10 +85,10 @@ export const recipientCounts = queryRule({
 })
 
 export const queueEntries = queryRule({
-  rule: 'a recipient is in the queue exactly while it is open',
+  rule: 'a recipient is in the queue exactly while it is open and no draft',
   sql: `SELECT id, status, lane, next_at FROM recipients
-    WHERE (status IN (${statusCodes(STATUSES.filter(isOpen))})) <> (next_at IS NOT NULL)
-      OR (next_at IS NULL) <> (lane IS NULL)`,
+    WHERE (status IN (${statusCodes(STATUSES.filter(isOpen))})) <> (lane IS NOT NULL)
+      OR (next_at IS NULL) <> (lane IS NULL OR status = ${statusCode('draft')})`,
   describe: (r) =>
     `recipient ${r['id']} is ${formatStatus(r['status'])}, with lane ${r['lane'] ?? 'none'} and next time ${r['next_at'] ?? 'none'}`,
 })
@@ -173,7 +173,7 @@ export interface Balance extends Readonly<Record<(typeof COUNTED_STATUSES)[numbe
   readonly account: string
   /** Counted from acceptance events. */
   readonly accepted: number
-  /** Queued, scheduled or processing. */
+  /** A draft, queued, scheduled or processing. */
   readonly open: number
 }
 

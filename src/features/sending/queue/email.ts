@@ -52,6 +52,8 @@ export interface NewEmail {
   /** Row id of the contact list that it is sent to. */
   readonly listId?: number | undefined
   readonly idempotency: Idempotency | undefined
+  /** Whether it waits until a person releases it, whoever sends it. */
+  readonly isDraft?: boolean | undefined
   readonly extra: DraftExtra
 }
 

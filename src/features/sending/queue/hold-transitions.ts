@@ -30,10 +30,10 @@ export const IS_HELD = `recipients.status = ${QUEUED} AND next_at IS NOT NULL AN
 
 const sql = prepareStatements((db) => ({
   waiting: db.prepare<{ attempts: number; lastError: string | null }, [number]>(
-    `SELECT attempts, last_error AS lastError FROM recipients WHERE id = ? AND status IN ${WAITING_CODES}`,
+    `SELECT attempts, last_error AS lastError FROM recipients WHERE id = ? AND next_at IS NOT NULL AND status IN ${WAITING_CODES}`,
   ),
   hold: db.prepare(
-    `UPDATE recipients SET status = ${QUEUED}, next_at = ?, last_error = ? WHERE id = ? AND status IN ${WAITING_CODES}`,
+    `UPDATE recipients SET status = ${QUEUED}, next_at = ?, last_error = ? WHERE id = ? AND next_at IS NOT NULL AND status IN ${WAITING_CODES}`,
   ),
   // The time until expiry restarts, as for a retried dead letter, because the receiver did not cause the wait.
   releaseForAccount: db.prepare(

@@ -2,6 +2,8 @@
 import type { Actor, App } from '#features/core/app/app.ts'
 import { countDaily } from '#features/core/events/daily-stats.ts'
 import { type EventData, record } from '#features/core/events/record.ts'
+import { findNotice, scheduleNotice } from '#features/core/notices/notices.ts'
+import { consumeDailyLimit } from '#features/setup/api-keys/limits.ts'
 import { countForStream } from '#features/setup/streams/reputation.ts'
 import type { StreamPriority } from '#features/setup/streams/streams.ts'
 import type { PutOptions } from '#platform/content/store.ts'
@@ -9,12 +11,12 @@ import type { Tx } from '#platform/db/commit.ts'
 import { prepareStatements } from '#platform/db/open.ts'
 import { newUuid, type UuidBytes } from '#platform/ids.ts'
 import type { Millis } from '#platform/time/clock.ts'
-import { seconds } from '#platform/units.ts'
+import { minutes, seconds } from '#platform/units.ts'
 import { type NewEmail, NOT_TRACKED, type TrackedParts, toTrackingCode } from './email.ts'
 import { laneOf, simulatorDomain } from './lanes.ts'
 import type { StoredAttachment } from './retire.ts'
 import { countStatus } from './settle.ts'
-import { deriveEmailStatus, recipientKindCode, type Status, statusCode } from './status.ts'
+import { DRAFTS_KIND, deriveEmailStatus, recipientKindCode, type Status, statusCode } from './status.ts'
 
 const sql = prepareStatements((db) => ({
   insertEmail: db.prepare<{ id: number }, (string | number | Uint8Array | null)[]>(
@@ -97,7 +99,11 @@ export function insertEmail(
   const email =
     expiresIn === undefined ? provided : { ...provided, extra: { ...provided.extra, expires_in: expiresIn } }
   const dueAt = email.scheduledAt ?? app.clock.now()
-  const waiting = email.scheduledAt === undefined ? 'queued' : 'scheduled'
+  // Here, because every email passes here, whatever interface it came by.
+  consumeDailyLimit(app, tx, actor)
+  const isDraft = email.isDraft === true || actor.limits?.drafts === true
+  const accepted = isDraft || email.scheduledAt !== undefined ? 'scheduled' : 'queued'
+  const waiting = isDraft ? 'draft' : accepted
   const status = deriveEmailStatus(
     placement.suppressions.map((reason) => (reason === undefined ? waiting : 'rejected')),
   )
@@ -105,7 +111,7 @@ export function insertEmail(
   if (email.idempotency)
     sql(tx.db).insertKey.run(actor.accountId, email.idempotency.keyHash, emailId, email.idempotency.bodyHash)
   const event = { accountId: actor.accountId, at: now, emailId }
-  record(tx, { ...event, type: waiting })
+  record(tx, { ...event, type: accepted, ...(isDraft && { data: { reason: 'draft' } }) })
   const lanes = new Set<string>()
   const mail = {
     accountId: actor.accountId,
@@ -125,7 +131,7 @@ export function insertEmail(
       mailbox ?? null,
       statusCode(outcome ? 'rejected' : waiting),
       outcome ? null : lane,
-      outcome ? null : dueAt,
+      outcome || isDraft ? null : dueAt,
       outcome?.lastError ?? null,
       expiresIn === undefined ? null : dueAt + seconds(expiresIn),
     )
@@ -142,8 +148,12 @@ export function insertEmail(
   tx.afterCommit(() => {
     const kind = placement.sandbox ? 'sandbox' : placement.broadcastId === undefined ? 'single' : 'broadcast'
     app.metrics.emailAccepted(kind, email.recipients.length)
-    for (const lane of lanes) app.mailDue.emit({ lane, at: dueAt })
+    if (!isDraft) for (const lane of lanes) app.mailDue.emit({ lane, at: dueAt })
   })
+  // One mail for a burst: a notice that waits stays due at its time, however many drafts follow.
+  const notice = { accountId: actor.accountId, kind: DRAFTS_KIND, topic: actor.accountId }
+  if (status === 'draft' && !findNotice(tx.db, notice.kind, notice.topic))
+    scheduleNotice(app, tx, { ...notice, dueAt: app.clock.now() + minutes(1) })
   return { uuid, status, sandbox: placement.sandbox, createdAt: now }
 }
 

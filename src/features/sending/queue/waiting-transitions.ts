@@ -1,6 +1,6 @@
 /**
  * @module Changes waiting recipients without an attempt: ends those that may no longer get mail, those whose deadline
- * has come, and cancelled ones; moves scheduled ones to another time; cancels, holds and releases those of a broadcast
+ * has come, and cancelled ones; releases drafts; moves scheduled ones to another time; cancels, holds and releases those of a broadcast
  * that were never attempted. Each change is a compare-and-set inside the caller's transaction, as `status` describes.
  * The caller refunds the quota.
  */
@@ -23,6 +23,7 @@ import {
 import { OPEN_CODES, type Status, statusCode, statusName, WAITING_CODES } from './status.ts'
 
 const SCHEDULED = statusCode('scheduled')
+const DRAFT = statusCode('draft')
 const IS_WAITING = `id = ? AND status IN ${WAITING_CODES}`
 const endAs = (status: Status): string => `status = ${statusCode(status)}, lane = NULL, next_at = NULL`
 
@@ -39,7 +40,12 @@ const sql = prepareStatements((db) => ({
   ),
   waiting: db.prepare<{ id: number }, [number]>(`SELECT id FROM recipients WHERE ${IS_WAITING}`),
   cancel: db.prepare<ChangedRecipient, [number]>(
-    `UPDATE recipients SET ${endAs('cancelled')} WHERE email_id = ? AND status = ${SCHEDULED} RETURNING address`,
+    `UPDATE recipients SET ${endAs('cancelled')} WHERE email_id = ? AND status IN (${SCHEDULED}, ${DRAFT}) RETURNING address`,
+  ),
+  // The time until expiry begins now, because the receiver did not cause the wait.
+  release: db.prepare<{ lane: string }, [number, Millis, number, number]>(
+    `UPDATE recipients SET status = ?1, next_at = ?2, retry_from = ?2, expires_at = expires_at + ?2 - ?3
+     WHERE email_id = ?4 AND status = ${DRAFT} RETURNING lane`,
   ),
   reschedule: db.prepare<{ lane: string }, [Millis, number]>(
     `UPDATE recipients SET next_at = ?1, expires_at = expires_at - next_at + ?1 WHERE email_id = ?2 AND status = ${SCHEDULED} RETURNING lane`,
@@ -154,15 +160,27 @@ export function expireWaitingRecipient(tx: Tx, at: TransitionAt): string | undef
   return bounceWaiting(tx, at, { reason, category: 'expired', rule: 'deadline' }) ? reason : undefined
 }
 
-/** Cancels a scheduled email. Returns the number of cancelled recipients; 0 if it is not scheduled (any more). */
+/** Cancels a scheduled email or a draft. Returns the number of cancelled recipients; 0 if it is neither (any more). */
 export function cancelScheduled(tx: Tx, email: EmailRow, now: Millis): number {
-  if (statusName(email.status) !== 'scheduled') return 0
+  if (!['scheduled', 'draft'].includes(statusName(email.status))) return 0
   const cancelled = sql(tx.db).cancel.all(email.id)
   if (cancelled.length === 0) return 0
   record(tx, { accountId: email.accountId, type: 'cancelled', at: now, emailId: email.id })
   for (const recipient of cancelled) uncountSent(tx, email, recipient)
   settleEmail(tx, email, 'cancelled', now)
   return cancelled.length
+}
+
+/** Releases a draft with one event. Returns its lanes for `App.mailDue`, and when they are due: now, or at its time. */
+export function releaseDraft(tx: Tx, email: EmailRow & { readonly scheduledAt: Millis | null }, now: Millis) {
+  const { id, accountId, scheduledAt, createdAt } = email
+  const at = Math.max(scheduledAt ?? now, now)
+  const status = at > now ? 'scheduled' : 'queued'
+  const released = sql(tx.db).release.all(statusCode(status), at, scheduledAt ?? createdAt, id)
+  if (released.length === 0) throw new Error(`email ${id} is no draft`)
+  record(tx, { accountId, type: status, at: now, emailId: id, data: { reason: 'released' } })
+  settleEmail(tx, email, status, now)
+  return { lanes: new Set(released.map(({ lane }) => lane)), at }
 }
 
 /** Moves a scheduled email. Returns its lanes for `App.mailDue`; none if it is not scheduled (any more). */

@@ -22,7 +22,8 @@ export interface SystemMail {
   /** Each address gets it once, regardless of case. */
   readonly to: readonly string[]
   readonly subject: string
-  readonly text: string
+  /** For each address, or for all. */
+  readonly text: string | ((to: string) => string)
   readonly html?: string
   /** Row ids of the accounts that the mail is about. Its content is deleted with the last of them. */
   readonly about: readonly number[]
@@ -114,7 +115,7 @@ async function prepareMail(app: App, sender: Sender, mail: SystemMail, to: strin
     from: sender.from,
     to,
     subject,
-    text_body: text,
+    text_body: typeof text === 'string' ? text : text(to),
     ...(html !== undefined && { html_body: html }),
     tracking: NOT_TRACKED,
   })

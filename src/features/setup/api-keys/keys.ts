@@ -15,8 +15,8 @@ import { isoTime } from '#platform/http/envelope.ts'
 import { parseName } from '#platform/http/validation.ts'
 import { formatUuid, newUuid, parseUuid, randomBase62 } from '#platform/ids.ts'
 import type { Millis } from '#platform/time/clock.ts'
-import { applyLimits, type LimitsInput } from './limits.ts'
-import { hasScope, SCOPES } from './scopes.ts'
+import { applyLimits, isRestricted, type LimitsInput } from './limits.ts'
+import { hasScope, MAILBOX_SCOPES, RESTRICTED_SCOPES, SCOPES } from './scopes.ts'
 import type { apiKeys } from './tables.ts'
 
 export interface ApiKey {
@@ -72,8 +72,8 @@ const toLimits = ({ limits, expiresAt }: Pick<Row, 'limits' | 'expiresAt'>): Act
 })
 
 /** The limits as they are stored, apart from the time. */
-const toLimitsJson = ({ domains, networks }: ActorLimits): string | null =>
-  domains || networks ? JSON.stringify({ domains, networks }) : null
+const toLimitsJson = ({ expiresAt: _, ...limits }: ActorLimits): string | null =>
+  Object.values(limits).some((limit) => limit !== undefined) ? JSON.stringify(limits) : null
 
 const toApiKey = (row: Row): ApiKey => ({
   id: formatUuid(row.uuid),
@@ -102,8 +102,8 @@ export async function createApiKey(
   inTransaction?: (tx: Tx, id: string) => void,
 ): Promise<ApiKey & { key: string }> {
   const name = parseName(input.name)
-  const scopes = resolveScopes(actor, input.scopes ?? [])
   const limits = applyLimits(actor, actor.limits ?? {}, input.limits ?? {}, app.clock.now())
+  const scopes = resolveScopes(actor, input.scopes ?? [], limits)
   const key = input.key ?? `${KEY_PREFIX}${randomBase62(RANDOM_LENGTH)}`
   if (!KEY_PATTERN.test(key))
     throw invalid('key', 'The key must have 20 to 200 printable ASCII characters without spaces.')
@@ -126,10 +126,14 @@ export async function createApiKey(
   return { id, name, keyPrefix, scopes, limits, lastUsedAt: null, createdAt, key }
 }
 
-const toLimitsMetadata = ({ expiresAt, domains, networks }: ActorLimits) => ({
+const toLimitsMetadata = ({ expiresAt, domains, networks, drafts, recipients, dailyLimit, mailbox }: ActorLimits) => ({
   expires_at: expiresAt === undefined ? undefined : isoTime(expiresAt),
   domains,
   networks,
+  drafts,
+  allowed_recipients: recipients,
+  daily_limit: dailyLimit,
+  mailbox_id: mailbox?.id,
 })
 
 /** A change of a key; what is undefined stays as it is. */
@@ -145,7 +149,7 @@ export interface ApiKeyChange extends LimitsInput {
 export function changeApiKey(app: App, actor: Actor, id: string, change: ApiKeyChange): Promise<ApiKey> {
   const uuid = parseUuid(id)
   if (Object.values(change).every((value) => value === undefined))
-    throw invalid('body', 'The body must have at least one of name, scopes, expires_at, domains and networks.')
+    throw invalid('body', 'The body must have at least one of name, scopes and the limits.')
   return app.commit.write((tx) => {
     const row = uuid && sql(tx.db).byUuid.get(uuid, actor.accountId)
     if (!row) throw apiKeyNotFound()
@@ -153,8 +157,8 @@ export function changeApiKey(app: App, actor: Actor, id: string, change: ApiKeyC
     const name = change.name === undefined ? before.name : parseName(change.name)
     const { name: _, ...access } = change
     const isNameOnly = Object.values(access).every((value) => value === undefined)
-    const scopes = isNameOnly ? before.scopes : resolveScopes(actor, change.scopes ?? before.scopes)
     const limits = isNameOnly ? before.limits : applyLimits(actor, before.limits, change, app.clock.now())
+    const scopes = isNameOnly ? before.scopes : resolveScopes(actor, change.scopes ?? before.scopes, limits)
     sql(tx.db).update.run(name, JSON.stringify(scopes), limits.expiresAt ?? null, toLimitsJson(limits), row.id)
     const after = { name, scopes, ...toLimitsMetadata(limits) }
     const changes = describeChanges(
@@ -169,14 +173,21 @@ export function changeApiKey(app: App, actor: Actor, id: string, change: ApiKeyC
 
 const apiKeyNotFound = () => notFound('api_key_not_found', 'API key not found.')
 
-/** A key never gets scopes that its creator lacks. */
-function resolveScopes(actor: Actor, requested: readonly string[]): string[] {
-  if (requested.length === 0) return SCOPES.filter((scope) => hasScope(actor.scopes, scope))
+/** A key never gets scopes that its creator lacks, nor one that its limits exclude. */
+function resolveScopes(actor: Actor, requested: readonly string[], limits: ActorLimits): string[] {
+  const allowed: readonly string[] = limits.mailbox ? MAILBOX_SCOPES : isRestricted(limits) ? RESTRICTED_SCOPES : SCOPES
+  if (requested.length === 0) return allowed.filter((scope) => hasScope(actor.scopes, scope))
   for (const scope of requested) {
     if (!SCOPES.includes(scope))
       throw invalid(
         'scopes',
         `Unknown scope "${scope.slice(0, 60)}"; the scopes are ${SCOPES.join(', ')}.`,
+        'invalid_scope',
+      )
+    if (!allowed.includes(scope))
+      throw invalid(
+        'scopes',
+        `A key with drafts, allowed_recipients, daily_limit or mailbox_id cannot have the scope ${scope}; it may have ${allowed.join(', ')}.`,
         'invalid_scope',
       )
     if (!hasScope(actor.scopes, scope))
@@ -186,14 +197,21 @@ function resolveScopes(actor: Actor, requested: readonly string[]): string[] {
 }
 
 /** Deletes a key. Throws 404. */
-export function revokeApiKey(app: App, actor: Actor, id: string): Promise<void> {
+export const revokeApiKey = (app: App, actor: Actor, id: string): Promise<void> =>
+  app.commit.writeFromReserve((tx) => revokeInTransaction(app, tx, actor, id))
+
+function revokeInTransaction(app: App, tx: Tx, actor: Actor, id: string): void {
   const uuid = parseUuid(id)
-  return app.commit.writeFromReserve((tx) => {
-    if (!uuid || sql(tx.db).revoke.run(app.eventTime(), uuid, actor.accountId).changes === 0) throw apiKeyNotFound()
-    sql(tx.db).delete.run(uuid, actor.accountId)
-    auditChange(app, tx, actor, 'api_key.deleted', id)
-    announceAccessChange(app, tx, actor.accountId)
-  })
+  if (!uuid || sql(tx.db).revoke.run(app.eventTime(), uuid, actor.accountId).changes === 0) throw apiKeyNotFound()
+  sql(tx.db).delete.run(uuid, actor.accountId)
+  auditChange(app, tx, actor, 'api_key.deleted', id)
+  announceAccessChange(app, tx, actor.accountId)
+}
+
+/** Deletes the keys of an agent mailbox that is deleted. */
+export function revokeKeysOfMailbox(app: App, tx: Tx, actor: Actor, mailboxId: string): void {
+  for (const { id, limits } of listApiKeys(tx.db, actor.accountId))
+    if (limits.mailbox?.id === mailboxId) revokeInTransaction(app, tx, actor, id)
 }
 
 /**

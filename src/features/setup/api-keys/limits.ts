@@ -1,25 +1,37 @@
 /**
- * @module Where an API key may be used: From domains, networks of its clients, and a time at which it expires. A key
- * never gives a key more than it has itself.
+ * @module Where an API key may be used: From domains, networks of its clients, and a time at which it expires; and what
+ * restricts its sends: drafts, recipients, emails a day, one mailbox. A key never gives a key more than it has itself.
  */
+import type { Database } from 'bun:sqlite'
 import { isIP } from 'node:net'
-import type { Actor, ActorLimits } from '#features/core/app/app.ts'
-import { AppError, invalid } from '#platform/errors.ts'
+import { startOfDay } from '#features/core/accounts/limits.ts'
+import type { Actor, ActorLimits, App } from '#features/core/app/app.ts'
+import { countNow, readCounter } from '#features/core/events/record.ts'
+import type { Tx } from '#platform/db/commit.ts'
+import { AppError, invalid, tooManyRequests } from '#platform/errors.ts'
 import { createNetworkMatcher } from '#platform/http/client-ip.ts'
 import { isoTime } from '#platform/http/envelope.ts'
 import { isCidr } from '#platform/settings/setting-kinds.ts'
 import type { Millis } from '#platform/time/clock.ts'
 import { parseDateTime } from '#platform/time/date-time.ts'
+import { days } from '#platform/units.ts'
 import { parseDomain } from '#protocols/address/domain.ts'
+import { normaliseAddress, parseMailbox } from '#protocols/address/parse.ts'
 
 /** Maximum number of domains, and of networks. */
 export const MAX_LIMIT_ENTRIES = 50
+const MAX_ALLOWED_RECIPIENTS = 100
 
 /** Limits as a request names them: null removes one, undefined leaves it. */
 export interface LimitsInput {
   readonly expires_at?: string | null | undefined
   readonly domains?: readonly string[] | null | undefined
   readonly networks?: readonly string[] | null | undefined
+  readonly drafts?: boolean | null | undefined
+  readonly allowed_recipients?: readonly string[] | null | undefined
+  readonly daily_limit?: number | null | undefined
+  /** The mailbox of `mailbox_id`. */
+  readonly mailbox?: ActorLimits['mailbox'] | null
 }
 
 /**
@@ -27,12 +39,20 @@ export interface LimitsInput {
  * @param before those that stay where the request names none
  */
 export function applyLimits(actor: Actor, before: ActorLimits, input: LimitsInput, now: Millis): ActorLimits {
-  const { expires_at: expiresAt, domains, networks } = input
+  const { expires_at: expiresAt, domains, networks, drafts, daily_limit: dailyLimit, mailbox } = input
+  const { allowed_recipients: recipients } = input
   const limits: ActorLimits = {
     expiresAt:
       expiresAt === undefined ? before.expiresAt : expiresAt === null ? undefined : parseExpiry(expiresAt, now),
     domains: domains === undefined ? before.domains : parseList('domains', domains, toDomain),
     networks: networks === undefined ? before.networks : parseList('networks', networks, parseNetwork),
+    drafts: drafts === undefined ? before.drafts : drafts || undefined,
+    recipients:
+      recipients === undefined
+        ? before.recipients
+        : parseList('allowed_recipients', recipients?.length === 0 ? null : recipients, parseAllowed),
+    dailyLimit: dailyLimit === undefined ? before.dailyLimit : (dailyLimit ?? undefined),
+    mailbox: mailbox === undefined ? before.mailbox : (mailbox ?? undefined),
   }
   requireWithin(actor.limits ?? {}, limits)
   return limits
@@ -47,13 +67,14 @@ function parseExpiry(text: string, now: Millis): Millis {
 
 /** Without an entry a key could do nothing, which is hardly meant. */
 function parseList(
-  field: 'domains' | 'networks',
+  field: 'domains' | 'networks' | 'allowed_recipients',
   entries: readonly string[] | null,
   parse: (text: string, field: string) => string,
 ): readonly string[] | undefined {
   if (entries === null) return undefined
-  if (entries.length === 0 || entries.length > MAX_LIMIT_ENTRIES)
-    throw invalid(field, `${field} must have 1 to ${MAX_LIMIT_ENTRIES} entries; null means no restriction.`)
+  const max = field === 'allowed_recipients' ? MAX_ALLOWED_RECIPIENTS : MAX_LIMIT_ENTRIES
+  if (entries.length === 0 || entries.length > max)
+    throw invalid(field, `${field} must have 1 to ${max} entries; null means no restriction.`)
   return [...new Set(entries.map((entry, index) => parse(entry.trim(), `${field}.${index}`)))]
 }
 
@@ -67,6 +88,13 @@ function parseNetwork(text: string, field: string): string {
   if (!isCidr(text) || text.includes('%'))
     throw invalid(field, 'A network must be an address or a range such as 192.0.2.7 or 10.0.0.0/8.')
   return text
+}
+
+function parseAllowed(text: string, field: string): string {
+  if (text.startsWith('@')) return `@${toDomain(text.slice(1), field)}`
+  const parsed = parseMailbox(text)
+  if (parsed.kind === 'invalid') throw invalid(field, `${field}: ${parsed.reason} A whole domain is @example.com.`)
+  return normaliseAddress(parsed.address)
 }
 
 function requireWithin(own: ActorLimits, limits: ActorLimits): void {
@@ -93,6 +121,10 @@ function isContained(network: string, others: readonly string[]): boolean {
   return createNetworkMatcher(wider)(address)
 }
 
+/** Whether the sends of the key are restricted, so that it must not do what would let it send otherwise. */
+export const isRestricted = ({ drafts, recipients, dailyLimit, mailbox }: ActorLimits = {}): boolean =>
+  [drafts, recipients, dailyLimit, mailbox].some((limit) => limit !== undefined)
+
 /** Throws 403 `domain_not_allowed` when the actor is a key that is restricted to other From domains. */
 export function requireAllowedDomain({ limits }: Actor, domain: string): void {
   if (limits?.domains && !limits.domains.includes(domain))
@@ -101,4 +133,55 @@ export function requireAllowedDomain({ limits }: Actor, domain: string): void {
       'domain_not_allowed',
       `This API key may send from ${limits.domains.join(', ')} only, not from ${domain}; use another key, or add the domain to this one.`,
     )
+}
+
+/** What the limits of a key look at in an email. */
+interface LimitedEmail {
+  readonly from: string
+  readonly fromDomain: string
+  readonly recipients: readonly { readonly address: string; readonly domain: string }[]
+}
+
+/** Throws what is against the limits of a key: 403 for a sender, 422 for recipients, 429 for the emails of the day. */
+export function requireAllowedEmail(app: Pick<App, 'clock' | 'db'>, actor: Actor, email: LimitedEmail): void {
+  const { recipients: allowed, mailbox } = actor.limits ?? {}
+  requireAllowedDomain(actor, email.fromDomain)
+  const from = parseMailbox(email.from)
+  if (mailbox && (from.kind === 'invalid' || normaliseAddress(from.address) !== mailbox.address))
+    throw new AppError(
+      403,
+      'sender_not_allowed',
+      `This API key sends from its agent mailbox only; set From to ${mailbox.address}, or use another key.`,
+    )
+  const refused = email.recipients.filter(
+    ({ address, domain }) =>
+      !(allowed?.some((one) => one === normaliseAddress(address) || one === `@${domain}`) ?? true),
+  )
+  if (refused.length > 0)
+    throw invalid(
+      'to',
+      `This API key may not send to ${refused.map(({ address }) => address).join(', ')}; an administrator of the account can add them to its allowed_recipients.`,
+      'recipient_not_allowed',
+    )
+  requireDailyLimit(app, app.db, actor)
+}
+
+const dayMetric = ({ id }: Actor): string => `api-key:${id}`
+
+function requireDailyLimit({ clock }: Pick<App, 'clock'>, db: Database, actor: Actor): void {
+  const max = actor.limits?.dailyLimit
+  const now = clock.now()
+  if (max === undefined || readCounter(db, actor.accountId, dayMetric(actor), startOfDay(now)) < max) return
+  throw tooManyRequests(
+    'daily_limit',
+    `This API key may send ${max} emails a day (UTC), and has; an administrator of the account can raise its daily_limit.`,
+    (startOfDay(now) + days(1) - now) / 1000,
+  )
+}
+
+/** Counts an email of a key with a daily limit, in the transaction that inserts it; throws 429 beyond the limit. */
+export function consumeDailyLimit(app: Pick<App, 'clock'>, tx: Tx, actor: Actor): void {
+  requireDailyLimit(app, tx.db, actor)
+  if (actor.limits?.dailyLimit !== undefined)
+    countNow(tx, actor.accountId, dayMetric(actor), startOfDay(app.clock.now()), 1)
 }

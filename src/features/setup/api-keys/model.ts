@@ -20,6 +20,10 @@ const FIELDS = {
     networks: Nullable(Type.Array(Type.String()), {
       description: 'The addresses and networks that the key may be used from; null: all.',
     }),
+    drafts: Type.Boolean({ description: 'Whether what the key sends is a draft until a person releases it.' }),
+    allowed_recipients: Type.Array(Type.String(), { description: 'Whom the key may send to; empty: all.' }),
+    daily_limit: Nullable(Type.Integer(), { description: 'Emails that the key may send on a day (UTC); null: any.' }),
+    mailbox_id: Nullable(Uuid(), { description: 'The only agent mailbox of the key; null: it is for all.' }),
   }),
   last_used_at: Nullable(Timestamp(), {
     description: 'When the key was last used, to within about a minute; null: never.',
@@ -47,6 +51,22 @@ const LIMIT_FIELDS = {
   networks: texts(
     'The addresses and networks that the key may be used from, such as 192.0.2.7 or 10.0.0.0/8, at most 50; a request from elsewhere is a 403. Null: all.',
   ),
+  drafts: Type.Optional(
+    Type.Boolean({
+      description:
+        'True for a program that must ask: what it sends waits as a draft until a person releases it. This and the three limits below leave a key no scope to change anything but messages.',
+    }),
+  ),
+  allowed_recipients: texts(
+    'The only addresses, or whole domains as `@example.com`, that the key may send to; any other in to, cc or bcc is a 422. Null or empty: all.',
+  ),
+  daily_limit: OptionalNullable(Type.Integer({ minimum: 1, maximum: 1_000_000 }), {
+    description: 'How many emails the key may send on a day (UTC), drafts included; null: no limit of its own.',
+  }),
+  mailbox_id: OptionalNullable(Type.String(), {
+    description:
+      'Id of an agent mailbox: the key sees only its messages and sends only from its address. Null: no such limit.',
+  }),
 }
 
 export const NewApiKey = StrictObject({
@@ -75,7 +95,7 @@ export const ApiKeyPatch = StrictObject({
 
 /** @param now decides whether the key has expired */
 export const toApiKeyWire = (key: ApiKey, now: Millis) => {
-  const { expiresAt = null, domains, networks } = key.limits
+  const { expiresAt = null, domains, networks, drafts = false, recipients = [], dailyLimit, mailbox } = key.limits
   return toWire(ApiKeyRecord, key, {
     id: key.id,
     scopes: [...key.scopes],
@@ -83,5 +103,9 @@ export const toApiKeyWire = (key: ApiKey, now: Millis) => {
     expires_at: isoTimeOrNull(expiresAt),
     domains: domains ? [...domains] : null,
     networks: networks ? [...networks] : null,
+    drafts,
+    allowed_recipients: [...recipients],
+    daily_limit: dailyLimit ?? null,
+    mailbox_id: mailbox?.id ?? null,
   })
 }

@@ -2,8 +2,9 @@
 import { Type } from '@sinclair/typebox'
 import { Elysia } from 'elysia'
 import { actForAccount } from '#features/core/accounts/accounts.ts'
-import type { App } from '#features/core/app/app.ts'
+import type { Actor, App } from '#features/core/app/app.ts'
 import { authenticated, commandRoute, describeWith } from '#features/core/app/http.ts'
+import { invalid } from '#platform/errors.ts'
 import { dataBody, onePageBody } from '#platform/http/envelope.ts'
 import { DataBody, PageBody } from '#platform/http/schemas.ts'
 import { changeApiKey, createApiKey, listApiKeys, revokeApiKey } from './keys.ts'
@@ -13,7 +14,24 @@ const tags = ['API keys']
 const params = Type.Object({ id: Type.String({ description: 'Id of the key.' }) })
 const administers = describeWith('account:admin')
 
-export const apiKeyRoutes = (app: App) =>
+export interface ApiKeyRouteOptions {
+  /** The address of an agent mailbox of the account; undefined: there is none with this id. */
+  readonly findMailboxAddress: (accountId: number, id: string) => string | undefined
+}
+
+/** The limits of a body, with the mailbox that it names. Throws 422 when there is none. */
+function toLimits<Body extends { readonly mailbox_id?: string | null | undefined }>(
+  { accountId }: Actor,
+  { mailbox_id: id, ...limits }: Body,
+  { findMailboxAddress }: ApiKeyRouteOptions,
+) {
+  if (id == null) return { ...limits, mailbox: id }
+  const address = findMailboxAddress(accountId, id)
+  if (address === undefined) throw invalid('mailbox_id', 'There is no agent mailbox with this id.', 'mailbox_not_found')
+  return { ...limits, mailbox: { id: id.toLowerCase(), address } }
+}
+
+export const apiKeyRoutes = (app: App, options: ApiKeyRouteOptions) =>
   new Elysia({ prefix: '/v1/api-keys', tags })
     .use(authenticated)
     .get(
@@ -28,7 +46,7 @@ export const apiKeyRoutes = (app: App) =>
       '/',
       async ({ actor, body, status }) => {
         const { name, scopes, ...limits } = body
-        const created = await createApiKey(app, actor, { name, scopes, limits })
+        const created = await createApiKey(app, actor, { name, scopes, limits: toLimits(actor, limits, options) })
         return status(201, dataBody({ ...toApiKeyWire(created, app.clock.now()), key: created.key }))
       },
       {
@@ -40,7 +58,9 @@ export const apiKeyRoutes = (app: App) =>
     .patch(
       '/:id',
       async ({ actor, params, body }) =>
-        dataBody(toApiKeyWire(await changeApiKey(app, actor, params.id, body), app.clock.now())),
+        dataBody(
+          toApiKeyWire(await changeApiKey(app, actor, params.id, toLimits(actor, body, options)), app.clock.now()),
+        ),
       {
         params,
         body: ApiKeyPatch,

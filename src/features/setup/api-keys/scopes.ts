@@ -17,6 +17,7 @@ const RESOURCES = [
 export type Scope =
   | 'emails:send'
   | 'emails:read'
+  | 'drafts:release'
   | `${(typeof RESOURCES)[number]}:${'read' | 'write'}`
   | 'sub_accounts:manage'
   | 'account:read'
@@ -29,7 +30,20 @@ const ALL_SCOPES: readonly Scope[] = [
   'sub_accounts:manage',
   'account:read',
   'account:admin',
+  'drafts:release',
 ]
+
+/**
+ * What a key may have whose sends are restricted: nothing by which it could lift its restriction, release its drafts,
+ * have mail sent for it, or read mail to the people of the account.
+ */
+export const RESTRICTED_SCOPES: readonly string[] =
+  'emails:send emails:read mailboxes:read mailboxes:write domains:read templates:read suppressions:read contacts:read analytics:read webhooks:read'.split(
+    ' ',
+  )
+
+/** Of these, what a key for one mailbox may have. */
+export const MAILBOX_SCOPES: readonly string[] = ['emails:send', 'mailboxes:read', 'mailboxes:write']
 
 /** All scopes, compared with text from requests. */
 export const SCOPES: readonly string[] = ALL_SCOPES

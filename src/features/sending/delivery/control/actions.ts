@@ -81,11 +81,13 @@ export function listActions(
       name: 'retry',
       path: `${path}/retry`,
     }),
-    ...can(
-      email.status === 'scheduled',
-      { ...forEmail, name: 'cancel', path: `${path}/cancel` },
-      { ...forEmail, name: 'reschedule', method: 'PATCH', path },
-    ),
+    ...can(email.status === 'draft', { ...forEmail, name: 'release', path: `${path}/release` }),
+    ...can(email.status === 'scheduled' || email.status === 'draft', {
+      ...forEmail,
+      name: 'cancel',
+      path: `${path}/cancel`,
+    }),
+    ...can(email.status === 'scheduled', { ...forEmail, name: 'reschedule', method: 'PATCH', path }),
     ...listDeadLettersOfEmail(app.db, email.id).map(
       ({ id, to }): EmailAction => ({
         name: 'retry_dead_letter',
