@@ -14,6 +14,7 @@ import { toOperatorActor } from '#features/people/sub-accounts/create-account.ts
 import { storeDomainReport } from '#features/receiving/domain-reports/store.ts'
 import { storeOperatorMail } from '#features/receiving/postmaster/store.ts'
 import { addFinding } from '#features/reporting/abuse/pause.ts'
+import { acceptRequest } from '#features/sending/accept/accept.ts'
 import { startBroadcast } from '#features/sending/broadcasts/start.ts'
 import { createList } from '#features/setup/contact-store/change-list.ts'
 import { createWebhook } from '#features/webhooks/webhooks/manage/change.ts'
@@ -45,7 +46,17 @@ const UNKNOWN = '0199aaaa-bbbb-7ccc-8ddd-eeeeffff0000'
 /** The ids of what exists, for the arguments. */
 type Ids = Readonly<
   Record<
-    'dns' | 'dnsSecret' | 'email' | 'letter' | 'webhook' | 'operation' | 'mail' | 'otherMail' | 'report' | 'inbound',
+    | 'dns'
+    | 'dnsSecret'
+    | 'draft'
+    | 'email'
+    | 'letter'
+    | 'webhook'
+    | 'operation'
+    | 'mail'
+    | 'otherMail'
+    | 'report'
+    | 'inbound',
     string
   >
 >
@@ -92,7 +103,7 @@ one   accounts show : New ! 1 none
 one   accounts plan : New pro ! 2 New
 one   accounts delete : New --confirm New ! 1 Acme --confirm New
 list  accounts deletions
-one   keys create : --name k ! 1 --name k --scope x
+one   keys create : --name k --daily-limit 5 --allow-recipient @one.test ! 1 --name k --scope x
 one   keys import : an-operators-own-key-0001 --name i ! 1 short --name i
 list  keys list ! 1 --account none
 one   keys revoke : k ! 1 none
@@ -120,6 +131,7 @@ list  emails list ! 2 --until soon
 one   emails show : ${ids.email} ! 1 ${UNKNOWN}
 one   emails explain : ${ids.email} ! 1 ${UNKNOWN}
 one   emails retry : ${ids.email} ! 1 ${UNKNOWN}
+one   emails release : ${ids.draft} ! 1 ${ids.email}
 one   emails cancel : ${ids.email} ! 1 ${UNKNOWN}
 one   emails resend : ${ids.email} ! 1 ${UNKNOWN}
 one   explain : ${ids.email} ! 1 ${UNKNOWN}
@@ -270,7 +282,7 @@ afterAll(async () => {
 })
 
 /** Stores what only a service would: received mail, a report, a finding, a webhook and a broadcast. */
-async function storeRows(accountId: string): Promise<Pick<Ids, 'webhook' | 'operation' | 'inbound'>> {
+async function storeRows(accountId: string): Promise<Pick<Ids, 'draft' | 'webhook' | 'operation' | 'inbound'>> {
   return withApp(settings, async (app) => {
     const account = findAccountByUuid(app.config, app.db, parseUuid(accountId) ?? new Uint8Array())
     if (!account) throw new Error('no account')
@@ -310,6 +322,9 @@ async function storeRows(accountId: string): Promise<Pick<Ids, 'webhook' | 'oper
       { accountId: account.id, domainId: domain?.id ?? 0 },
       { raw: 'Subject: x\r\n\r\nx', problem: 'x' },
     )
+    const agent = { ...actor, limits: { drafts: true as const } }
+    const draft = { from: 'ada@sender.test', to: 'ada@one.test', subject: 'x', text_body: 'x' }
+    const { response } = await acceptRequest(app, agent, draft, undefined, () => undefined)
     const { webhook } = await createWebhook(app, actor, { url: 'https://127.0.0.1:9/', events: ['sent'] })
     const list = await createList(app, actor, { name: 'Friends' })
     await addContacts(app, formatUuid(list.uuid), [{ email: 'c@one.test' }])
@@ -325,7 +340,7 @@ async function storeRows(accountId: string): Promise<Pick<Ids, 'webhook' | 'oper
       templateData: undefined,
       sendAt,
     })
-    return { webhook: formatUuid(webhook.uuid), operation, inbound }
+    return { draft: response.id, webhook: formatUuid(webhook.uuid), operation, inbound }
   })
 }
 

@@ -17,6 +17,7 @@ first:
   --submission proves instead that a message submitted by SMTP is not lost after its 250, nor doubled with a key
   --broadcast  proves instead that every contact of a list gets exactly one email of a broadcast
   --creations  proves instead that a creation that is repeated with its idempotency key creates one thing
+  --drafts     proves instead that a draft released by several people at once is sent once
   --keys       proves instead that every secret opens and every signature is valid while keys are rotated
 Further options:
   --contacts   number of contacts on the list of the broadcast (100,000)

@@ -121,6 +121,13 @@ interface NewKeyOptions {
   readonly scope?: readonly string[]
 }
 
+interface CreateKeyOptions extends NewKeyOptions {
+  readonly drafts?: true
+  readonly allowRecipient?: readonly string[]
+  readonly dailyLimit?: number
+  readonly mailbox?: string
+}
+
 export function addKeyCommands(program: Command): void {
   const add = program.group('keys', 'create, import, list and revoke API keys; rotate the master key')
   /** A command that stores a key. */
@@ -129,12 +136,19 @@ export function addKeyCommands(program: Command): void {
       .account()
       .requiredOption('--name <name>', 'name of the key')
       .option('--scope <scope>', `scope; repeat for several; default: all: ${SCOPES.join(', ')}`, collectOption)
-  addNew('create', 'create an API key; it is shown only once').run(async ({ api, options }: Context<NewKeyOptions>) => {
-    const created = await api.apiKeys.create({ name: options.name, scopes: options.scope })
-    const { key, name, scopes } = created.data
-    const sentence = `This is the key "${name}" (scopes: ${formatScopes(scopes)}). It is shown only once: store it.`
-    printSecret(options, created, key, sentence)
-  })
+  addNew('create', 'create an API key; it is shown only once')
+    .option('--drafts', 'what it sends waits as a draft until a person releases it')
+    .option('--allow-recipient <address>', 'address, or @example.com, that it may send to; repeat', collectOption)
+    .option('--daily-limit <emails>', 'emails that it may send on a day (UTC)', Number)
+    .option('--mailbox <id>', 'id of the only agent mailbox that it sees and sends from')
+    .run(async ({ api, options }: Context<CreateKeyOptions>) => {
+      const { name, scope: scopes, drafts, allowRecipient, dailyLimit, mailbox } = options
+      const limits = { drafts, allowed_recipients: allowRecipient, daily_limit: dailyLimit, mailbox_id: mailbox }
+      const created = await api.apiKeys.create({ name, scopes, ...limits })
+      const { key, scopes: granted } = created.data
+      const sentence = `This is the key "${name}" (scopes: ${formatScopes(granted)}). It is shown only once: store it.`
+      printSecret(options, created, key, sentence)
+    })
   addNew('import [key]', 'import your own key string from standard input or a file', {
     key: 'the key; an argument is visible in the process list, so prefer standard input',
   })

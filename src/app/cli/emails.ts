@@ -124,10 +124,18 @@ function addEmailActionCommands(add: Add): void {
     },
     (done, { api }) => `${formatChanged(done)}${formatIfStopped(api)}`,
   )
-  add('cancel <id>', 'cancel an email that is scheduled or waits: no bounce; its quota is given back').answer(
+  add('release <id>', 'release a draft: it is sent at its time, or now').answer(
+    async ({ api }: Context, text: string) => {
+      const { id, account_id: account } = await readOpenEmail(api, text)
+      return api.as(account).emails.release(id)
+    },
+    ({ data: { status } }, { api }) => `Released: it is ${status}.${formatIfStopped(api)}`,
+  )
+  add('cancel <id>', 'cancel an email that is a draft, scheduled or waits: no bounce; its quota is given back').answer(
     async ({ api }: Context, text: string) => {
       const { id, status, account_id: account } = await readOpenEmail(api, text)
-      return status === 'scheduled' ? api.as(account).emails.cancel(id) : api.operator.dropQueue({ email_id: id })
+      const isHere = status === 'scheduled' || status === 'draft'
+      return isHere ? api.as(account).emails.cancel(id) : api.operator.dropQueue({ email_id: id })
     },
     ({ data }) => ('changed' in data ? formatChanged({ data }) : 'Cancelled: nothing of it is sent.'),
   )
@@ -153,7 +161,7 @@ async function readEmail(api: CommandApi, text: string): Promise<Email> {
   return (await found.api.emails.get(found.id)).data
 }
 
-const OPEN = ['scheduled', 'queued', 'processing']
+const OPEN = ['draft', 'scheduled', 'queued', 'processing']
 
 /** @throws CommandError for an email that has ended, with what sends it again */
 async function readOpenEmail(api: CommandApi, text: string): Promise<Email> {

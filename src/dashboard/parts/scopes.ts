@@ -5,6 +5,7 @@ export const SCOPE_TEXTS = {
   'emails:send':
     'Send, cancel and repeat emails, change streams; broadcasts and newsletters also need to read contacts',
   'emails:read': 'Read emails with their content, events and captured mail; validate addresses',
+  'drafts:release': 'Release drafts: emails of keys and mailboxes that must ask a person',
   'domains:read': 'See domains and their DNS records',
   'domains:write': 'Add, verify, change and delete domains',
   'templates:read': 'Read templates',

@@ -14,6 +14,7 @@ export interface State {
 /** Every status of an email or recipient, and every type of event. */
 const STATES: Readonly<Record<string, State>> = {
   queued: { word: 'Queued', tone: 'waiting' },
+  draft: { word: 'Draft', tone: 'warning', title: 'It is sent when a person releases it.' },
   scheduled: { word: 'Scheduled', tone: 'waiting' },
   processing: { word: 'Sending', tone: 'active' },
   sent: { word: 'Delivered', tone: 'good' },

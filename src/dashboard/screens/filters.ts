@@ -25,6 +25,7 @@ const EMAIL_STATUSES = {
   bounced: 'Bounced',
   queued: 'Queued or deferred',
   scheduled: 'Scheduled',
+  draft: 'Drafts',
   processing: 'Sending',
   rejected: 'Suppressed',
   failed: 'Failed',

@@ -166,7 +166,8 @@ const DeleteKey = ({ apiKey: key }: KeyProps) => (
   </DeleteButton>
 )
 
-type KeyField = Field<'name' | 'scopes' | 'expires_at' | 'domains' | 'networks'>
+type Restriction = 'drafts' | 'allowed_recipients' | 'daily_limit' | 'mailbox_id'
+type KeyField = Field<'name' | 'scopes' | 'expires_at' | 'domains' | 'networks' | Restriction>
 
 const GRANTS: readonly KeyField[] = [
   { name: 'name', label: 'Name', hint: 'What uses the key.', placeholder: 'Web shop', isRequired: true },
@@ -185,13 +186,27 @@ const LIMITS: readonly KeyField[] = [
   },
 ]
 
-const KEY_FIELDS = [...GRANTS, ...LIMITS]
+/** They leave a key only scopes that change nothing, which the API checks. */
+const RESTRICTIONS: readonly KeyField[] = [
+  { name: 'drafts', label: 'Emails wait until a person releases them', kind: 'check', hint: 'For agents: see Drafts.' },
+  {
+    name: 'allowed_recipients',
+    label: 'Allowed recipients',
+    kind: 'words',
+    hint: 'Addresses, or domains as @example.com. Empty: any.',
+    placeholder: '@example.com',
+  },
+  { name: 'daily_limit', label: 'Emails a day', kind: 'number', hint: 'Empty: no limit of its own.' },
+  { name: 'mailbox_id', label: 'Only this mailbox', kind: 'code', hint: 'The id on the page of an agent mailbox.' },
+]
+
+const KEY_FIELDS = [...GRANTS, ...LIMITS, ...RESTRICTIONS]
 
 const KeyLayout = ({ show }: FormState) => (
   <>
     {show(GRANTS)}
     <SimpleGrid w="100%" cols={{ base: 1, sm: 2 }} spacing="md">
-      {show(LIMITS)}
+      {show([...LIMITS, ...RESTRICTIONS])}
     </SimpleGrid>
   </>
 )

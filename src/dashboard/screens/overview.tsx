@@ -34,7 +34,7 @@ export default function OverviewScreen() {
   const { user, role, captures_mail: capturesMail } = useSession()
   const canSetUp = useAllowed('developer') === undefined
   const queries = useOverviewQueries(canSetUp, role === 'support')
-  const { account, domains, keys, sent, webhooks, deadLetters } = queries
+  const { account, domains, keys, sent, webhooks, deadLetters, drafts } = queries
   const all: readonly UseQueryResult<unknown>[] = Object.values(queries)
   const failed = all.find(({ data, error }) => data === undefined && error && !isForbidden(error))
   const isKnown = all.every(({ isLoading, error }) => !isLoading && (!error || isForbidden(error)))
@@ -52,6 +52,7 @@ export default function OverviewScreen() {
     domains: domains.data?.data,
     webhooks: webhooks.data?.data,
     deadLetters: deadLetters.data,
+    drafts: drafts.data?.pagination.total,
   })
   const checklist = canSetUp && isKnown && <Checklist steps={steps} />
   const isNew = !isMostlyDone(steps)
@@ -86,6 +87,7 @@ const useOverviewQueries = (canSetUp: boolean, isSupport: boolean) => ({
     ...read.emails.list({ status: 'sent', per_page: MAX_ROWS }),
     enabled: ({ state }) => canSetUp && (!state.data || !hasDelivered(state.data.data)),
   }),
+  drafts: useQuery(read.emails.list({ status: 'draft', per_page: 1 })),
   webhooks: useQuery({ ...read.webhooks.list({ per_page: MAX_ROWS }), enabled: !isSupport }),
   deadLetters: useQuery({ ...read.deadLetters.list({ count: MAX_DEAD_LETTERS }), enabled: !isSupport }),
 })

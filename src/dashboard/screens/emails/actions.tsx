@@ -58,6 +58,19 @@ export function EmailActions({ email, children }: EmailActionsProps & { readonly
           {(close) => <ResendDialog email={email} onClose={close} />}
         </DialogButton>
       )}
+      {can('release') && (
+        <ConfirmButton
+          label="Release"
+          title="Release this email?"
+          isDangerous={false}
+          refreshes={['emails']}
+          run={() => api.emails.release(id)}
+          done="The email was released."
+          {...BUTTON}
+        >
+          A program wrote it. It is sent as it is shown here.
+        </ConfirmButton>
+      )}
       {can('reschedule') && (
         <>
           <ConfirmButton
@@ -94,9 +107,9 @@ export function EmailActions({ email, children }: EmailActionsProps & { readonly
       )}
       {can('cancel') && (
         <ConfirmButton
-          label="Cancel"
-          title="Cancel this email?"
-          confirm="Cancel the email"
+          label={can('release') ? 'Discard' : 'Cancel'}
+          title={can('release') ? 'Discard this draft?' : 'Cancel this email?'}
+          confirm={can('release') ? 'Discard it' : 'Cancel the email'}
           refreshes={['emails']}
           run={() => api.emails.cancel(id)}
           done="The email was cancelled."

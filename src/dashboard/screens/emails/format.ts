@@ -154,7 +154,7 @@ export interface OutcomeGroup {
 }
 
 const URGENCY: readonly RecipientExplanation['state'][] = [
-  ...(['bounced', 'failed', 'complained', 'uncertain', 'deferred', 'held', 'rejected'] as const),
+  ...(['bounced', 'failed', 'complained', 'uncertain', 'draft', 'deferred', 'held', 'rejected'] as const),
   ...(['processing', 'queued', 'scheduled', 'captured', 'cancelled', 'sent'] as const),
 ]
 

@@ -20,14 +20,16 @@ interface NoticeFacts {
   readonly domains: readonly Domain[] | undefined
   readonly webhooks: readonly Webhook[] | undefined
   readonly deadLetters: { readonly data: readonly DeadLetter[]; readonly total: number } | undefined
+  readonly drafts?: number | undefined
 }
 
 const QUOTA_WARNING_FRACTION = 0.8
 
-export function listNotices({ capturesMail, account, domains, webhooks, deadLetters }: NoticeFacts): Notice[] {
+export function listNotices({ capturesMail, account, domains, webhooks, deadLetters, drafts }: NoticeFacts): Notice[] {
   return [
     ...(capturesMail ? [CAPTURE_NOTICE] : []),
     ...(account?.paused ? [toPauseNotice(account.paused)] : []),
+    ...(drafts ? [toDraftsNotice(drafts)] : []),
     ...(domains ?? []).flatMap(listDomainNotices),
     ...(webhooks ?? []).flatMap(listWebhookNotices),
     ...(deadLetters ? listDeadLetterNotices(deadLetters) : []),
@@ -50,6 +52,14 @@ const toPauseNotice = ({ reason, since }: NonNullable<Account['paused']>): Notic
   text: `${reason} Queued mail is kept; the operator of this server can resume.`,
   at: { label: 'Since', iso: since },
   action: { label: 'See bounced emails', target: { to: '/emails', search: { status: 'bounced' } } },
+})
+
+const toDraftsNotice = (count: number): Notice => ({
+  key: 'drafts',
+  level: 'warning',
+  title: count === 1 ? '1 email waits for your release' : `${count} emails wait for your release`,
+  text: 'Programs wrote them. Drafts that nobody releases are cancelled after 14 days.',
+  action: { label: 'See drafts', target: { to: '/emails', search: { status: 'draft' } } },
 })
 
 const RECORD_NAMES: Readonly<Record<string, string>> = { spf: 'SPF', dkim: 'DKIM', return_path: 'return path' }
