@@ -276,9 +276,7 @@ export function createRoutes(
     operationRoutes(app, {
       countEmails: (accountId, operationId) => countBroadcastEmails(app.db, accountId, operationId),
     }),
-    apiKeyRoutes(app, {
-      findMailboxAddress: (accountId, id) => attempt(() => getMailbox(app.db, accountId, id))?.address,
-    }),
+    apiKeyRoutes(app, (accountId, id) => attempt(() => getMailbox(app.db, accountId, id))?.address),
     authRoutes(app, people),
     passkeyRoutes(app, people),
     teamRoutes(app),

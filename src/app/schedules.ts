@@ -133,21 +133,13 @@ export function startSchedules(opened: OpenedApp): { stop(): Promise<void> } {
   }
 }
 
-const OWNER_NOTICES = [
-  PAUSE_NOTICE,
-  DEACTIVATION_NOTICE,
-  FORWARD_NOTICE,
-  LOSS_NOTICE,
-  ROTATION_NOTICE,
-  REPORTS_NOTICE,
-  DRAFT_NOTICE,
-]
+const OWNER_NOTICES = [PAUSE_NOTICE, DEACTIVATION_NOTICE, FORWARD_NOTICE, LOSS_NOTICE, ROTATION_NOTICE, REPORTS_NOTICE]
 
 const LOOPS: readonly ((app: App) => DueLoop)[] = [
   (app) =>
     startNotices(app, [
       ...createSubscriptionKinds(app),
-      ...OWNER_NOTICES.map((notice) => createOwnerKind(app, notice)),
+      ...[...OWNER_NOTICES, DRAFT_NOTICE].map((notice) => createOwnerKind(app, notice)),
     ]),
   startImporter,
   startSweeper,

@@ -854,6 +854,8 @@ export const PUBLIC_ROUTES: readonly string[] = [
   'GET /login/passkey',
   'POST /login',
   'POST /logout',
+  'GET /release/{token}',
+  'POST /release/{token}',
   'GET /reset-password',
   'POST /reset-password',
   'GET /join',

@@ -119,9 +119,6 @@ const formatScopes = (scopes: readonly string[]): string =>
 interface NewKeyOptions {
   readonly name: string
   readonly scope?: readonly string[]
-}
-
-interface CreateKeyOptions extends NewKeyOptions {
   readonly drafts?: true
   readonly allowRecipient?: readonly string[]
   readonly dailyLimit?: number
@@ -141,7 +138,7 @@ export function addKeyCommands(program: Command): void {
     .option('--allow-recipient <address>', 'address, or @example.com, that it may send to; repeat', collectOption)
     .option('--daily-limit <emails>', 'emails that it may send on a day (UTC)', Number)
     .option('--mailbox <id>', 'id of the only agent mailbox that it sees and sends from')
-    .run(async ({ api, options }: Context<CreateKeyOptions>) => {
+    .run(async ({ api, options }: Context<NewKeyOptions>) => {
       const { name, scope: scopes, drafts, allowRecipient, dailyLimit, mailbox } = options
       const limits = { drafts, allowed_recipients: allowRecipient, daily_limit: dailyLimit, mailbox_id: mailbox }
       const created = await api.apiKeys.create({ name, scopes, ...limits })

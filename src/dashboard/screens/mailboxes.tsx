@@ -7,7 +7,7 @@ import { useData } from '../api/data.ts'
 import { useReadAgainAfter } from '../api/live.tsx'
 import { toCurl } from '../parts/commands.ts'
 import { CopyText } from '../parts/copy.tsx'
-import { ConfirmButton, DeleteButton, FormButton } from '../parts/dialog.tsx'
+import { DeleteButton, FormButton } from '../parts/dialog.tsx'
 import { FilterForm } from '../parts/filter-form.tsx'
 import { readList } from '../parts/filters.ts'
 import { findFieldError } from '../parts/form.tsx'
@@ -174,7 +174,7 @@ function MailboxFacts({ mailbox }: MailboxProps) {
     <Facts
       facts={[
         ['Unread', mailbox.unread_count > 0 && `${formatBytes(mailbox.unread_bytes)} that no program has acknowledged`],
-        ['Replies', <ReplyChoice key="replies" mailbox={mailbox} />],
+        ['Replies', mailbox.drafts && 'Wait until a person releases them'],
         ['Automatic replies', auto?.enabled ? `On, with ${formatCount(auto.rules.length, 'rule')}` : 'Off'],
         ['Created', <Time key="created" iso={mailbox.created_at} />],
         ['Id', <CopyText key="id" value={mailbox.id} what="id" />],
@@ -182,24 +182,6 @@ function MailboxFacts({ mailbox }: MailboxProps) {
     />
   )
 }
-
-const ReplyChoice = ({ mailbox: { id, drafts } }: MailboxProps) => (
-  <>
-    {drafts ? 'Wait for release' : 'Leave at once'}{' '}
-    <ConfirmButton
-      label="Change"
-      size="compact-xs"
-      needs="developer"
-      title={drafts ? 'Let replies leave at once?' : 'Let replies wait for release?'}
-      isDangerous={drafts}
-      refreshes={['mailboxes']}
-      run={() => api.mailboxes.update(id, { drafts: !drafts })}
-      done="The mailbox was changed."
-    >
-      It counts for the replies of programs and automatic ones, from now on.
-    </ConfirmButton>
-  </>
-)
 
 const DeleteMailbox = ({ mailbox }: MailboxProps) => (
   <DeleteButton

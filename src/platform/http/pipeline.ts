@@ -47,7 +47,7 @@ export interface PipelineOptions<Actor> {
   ) => Actor | undefined | Promise<Actor | undefined>
   readonly hasScope: (actor: Actor, scope: string) => boolean
   /** Throws when the actor may not call a route for another reason than its scopes. Default: never. */
-  readonly requireRoute?: (actor: Actor, called: Omit<RoutedRequest, 'request' | 'query'> & { method: string }) => void
+  readonly requireRoute?: (actor: Actor, called: CalledRoute) => void
   /** Default: the work that requests cause is not limited. */
   readonly fairness?: Fairness<Actor>
   /** Default: routes that create something ignore idempotency keys. */
@@ -71,6 +71,9 @@ export interface Fairness<Actor> {
   /** Takes units for work that is already done; a deficit counts at the next request. */
   readonly chargeWork: (actor: Actor, units: number) => void
 }
+
+/** A route, as Elysia's pattern, with what the path has for its parameters. */
+export type CalledRoute = Pick<RoutedRequest, 'route' | 'params'> & { readonly method: string }
 
 /** The parts of a routed request, as parsed by Elysia. */
 interface RoutedRequest {

@@ -135,12 +135,11 @@ export function requireAllowedDomain({ limits }: Actor, domain: string): void {
     )
 }
 
-/** What the limits of a key look at in an email. */
-interface LimitedEmail {
-  readonly from: string
-  readonly fromDomain: string
-  readonly recipients: readonly { readonly address: string; readonly domain: string }[]
-}
+type LimitedEmail = Readonly<{
+  from: string
+  fromDomain: string
+  recipients: readonly { address: string; domain: string }[]
+}>
 
 /** Throws what is against the limits of a key: 403 for a sender, 422 for recipients, 429 for the emails of the day. */
 export function requireAllowedEmail(app: Pick<App, 'clock' | 'db'>, actor: Actor, email: LimitedEmail): void {

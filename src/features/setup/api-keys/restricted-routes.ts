@@ -4,6 +4,7 @@
  */
 import type { Actor } from '#features/core/app/app.ts'
 import { AppError } from '#platform/errors.ts'
+import type { CalledRoute } from '#platform/http/pipeline.ts'
 import { notFoundById } from '#platform/http/schemas.ts'
 import { isRestricted } from './limits.ts'
 
@@ -26,15 +27,12 @@ const OF_OTHERS: ReadonlySet<string> = new Set([
   ...['/v1/emails/:id/resend', '/v1/templates/:id/render'].map((path) => `POST ${path}`),
 ])
 
-export interface CalledRoute {
-  readonly method: string
-  /** The pattern, such as `/v1/emails/:id`. */
-  readonly route: string
-  readonly params: Readonly<Record<string, string | null | undefined>>
-}
-
-/** Throws 403 `restricted_key` when the sends of the actor's key are restricted and the route is not for such keys. */
-export function requireRouteOfKey({ limits }: Actor, { method, route, params }: CalledRoute): void {
+/**
+ * Throws 403 `restricted_key` when the sends of the actor's key are restricted and the route is not for such keys.
+ * @param called its pattern, such as `/v1/emails/:id`
+ */
+export function requireRouteOfKey({ limits }: Actor, called: CalledRoute): void {
+  const { method, route, params } = called
   if (!isRestricted(limits)) return
   const mailbox = limits?.mailbox
   const isRead = method === 'GET' || method === 'HEAD'

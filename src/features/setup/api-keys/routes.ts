@@ -14,24 +14,22 @@ const tags = ['API keys']
 const params = Type.Object({ id: Type.String({ description: 'Id of the key.' }) })
 const administers = describeWith('account:admin')
 
-export interface ApiKeyRouteOptions {
-  /** The address of an agent mailbox of the account; undefined: there is none with this id. */
-  readonly findMailboxAddress: (accountId: number, id: string) => string | undefined
-}
+/** The address of an agent mailbox of the account; undefined: there is none with this id. */
+type FindMailbox = (accountId: number, id: string) => string | undefined
 
 /** The limits of a body, with the mailbox that it names. Throws 422 when there is none. */
 function toLimits<Body extends { readonly mailbox_id?: string | null | undefined }>(
   { accountId }: Actor,
   { mailbox_id: id, ...limits }: Body,
-  { findMailboxAddress }: ApiKeyRouteOptions,
+  findMailbox: FindMailbox,
 ) {
   if (id == null) return { ...limits, mailbox: id }
-  const address = findMailboxAddress(accountId, id)
+  const address = findMailbox(accountId, id)
   if (address === undefined) throw invalid('mailbox_id', 'There is no agent mailbox with this id.', 'mailbox_not_found')
   return { ...limits, mailbox: { id: id.toLowerCase(), address } }
 }
 
-export const apiKeyRoutes = (app: App, options: ApiKeyRouteOptions) =>
+export const apiKeyRoutes = (app: App, findMailbox: FindMailbox) =>
   new Elysia({ prefix: '/v1/api-keys', tags })
     .use(authenticated)
     .get(
@@ -46,7 +44,7 @@ export const apiKeyRoutes = (app: App, options: ApiKeyRouteOptions) =>
       '/',
       async ({ actor, body, status }) => {
         const { name, scopes, ...limits } = body
-        const created = await createApiKey(app, actor, { name, scopes, limits: toLimits(actor, limits, options) })
+        const created = await createApiKey(app, actor, { name, scopes, limits: toLimits(actor, limits, findMailbox) })
         return status(201, dataBody({ ...toApiKeyWire(created, app.clock.now()), key: created.key }))
       },
       {
@@ -59,7 +57,7 @@ export const apiKeyRoutes = (app: App, options: ApiKeyRouteOptions) =>
       '/:id',
       async ({ actor, params, body }) =>
         dataBody(
-          toApiKeyWire(await changeApiKey(app, actor, params.id, toLimits(actor, body, options)), app.clock.now()),
+          toApiKeyWire(await changeApiKey(app, actor, params.id, toLimits(actor, body, findMailbox)), app.clock.now()),
         ),
       {
         params,
