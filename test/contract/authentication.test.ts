@@ -181,7 +181,7 @@ const STATUSES: Readonly<Record<string, number>> = {
 
 test.each(PUBLIC_ROUTES)('%s needs no key and ignores a wrong one', async (route) => {
   const [method = '', path = ''] = route.split(' ')
-  // A page below /t, /u, /confirm or /release needs a token or a host, and a page below /subscribe a form; without one it is a
+  // A page below /t, /u, /confirm or /release needs a token or a host, one below /subscribe a form; without it it is a
   // 404, with or without a key. /billing/stripe requires a signature.
   const usual = method === 'OPTIONS' ? 204 : 200
   const status = /^\/(?:[tu]|subscribe|confirm|release)\//.test(path) ? 404 : (STATUSES[route] ?? usual)

@@ -55,6 +55,7 @@ test('a mailbox is created, read, listed and deleted, with an audit row for each
     unread_count: 0,
     unread_bytes: 0,
     thread_count: 0,
+    drafts: false,
     auto_responder: null,
     auto_responder_enabled: false,
     auto_responder_rules: [],

@@ -208,6 +208,7 @@ const WAYS: readonly (readonly [string, (key: string) => Promise<string>])[] = [
 ]
 
 describe('an email of a key with drafts', () => {
+  // Proves: draft-1
   test.each(WAYS)('by %s waits, leaves once released, and not twice', async (name, send) => {
     const id = await send(agent)
     expect(await statusOf(id)).toBe('draft')
@@ -237,6 +238,7 @@ describe('an email of a key with drafts', () => {
     expect(entries.filter((entry) => entry['resource_id'] === id)).toMatchObject([{ actor_type: 'api_key' }])
   })
 
+  // Proves: draft-2
   test('is discarded by its key or a person, or cancelled after 14 days; its quota is given back', async () => {
     const used = service.used()
     const [first, second, old] = await Promise.all([1, 2, 3].map(() => post('/v1/emails', EMAIL, agent)))
@@ -251,6 +253,7 @@ describe('an email of a key with drafts', () => {
     expectBalanced(service)
   })
 
+  // Proves: draft-4
   test('is not moved, retried or otherwise freed by any route that a key may call', async () => {
     const draft = (await post('/v1/emails', { ...EMAIL, subject: 'Attacked' }, agent)).id
     const scheduled = (await service.accepted({ send_at: new Date(service.clock.now() + days(1)).toISOString() })).id
@@ -345,6 +348,7 @@ describe('a key with drafts', () => {
 })
 
 describe('allowed_recipients', () => {
+  // Proves: draft-5
   test('refuse every other recipient, in to, cc and bcc, by every interface', async () => {
     const { key, allowed_recipients } = await newKey({ allowed_recipients: ['Bob@Receiver.test', '@example.com'] })
     expect(allowed_recipients).toEqual(['Bob@receiver.test'.toLowerCase(), '@example.com'])
@@ -375,6 +379,7 @@ describe('allowed_recipients', () => {
   })
 })
 
+// Proves: draft-6
 test('daily_limit is exact for 50 sends at once, counts batches and drafts, and begins again the next day', async () => {
   const { key } = await newKey({ daily_limit: 12, drafts: true })
   const answers = await Promise.all(Array.from({ length: 50 }, () => service.send({}, { key })))
@@ -392,6 +397,7 @@ test('daily_limit is exact for 50 sends at once, counts batches and drafts, and 
 })
 
 describe('a key for one mailbox', () => {
+  // Proves: draft-7
   test('reads and answers its messages, sends from its address, and sees nothing else', async () => {
     const foreign = (await post('/v1/agent-mailboxes', { local_part: 'other' })).id
     const { key } = await newKey({ mailbox_id: mailboxId })
@@ -436,6 +442,7 @@ describe('a key for one mailbox', () => {
   })
 })
 
+// Proves: draft-8
 test('replies of a mailbox with drafts wait, whoever sends them but a person; only who may release turns it off', async () => {
   const { id } = await post('/v1/agent-mailboxes', { local_part: 'careful', drafts: true })
   const mailbox = getTestMailbox(service.app, service.actor.accountId, id)
@@ -455,6 +462,7 @@ describe('the link in the mail to owners', () => {
     return { status: answer.status, text: await answer.text(), headers: answer.headers }
   }
 
+  // Proves: draft-3
   test('shows the email and asks; only its form releases, once, and the audit log has who', async () => {
     const { app } = service
     await createTestUser(app, service.actor, 'olga@example.net', 'owner')
@@ -505,6 +513,7 @@ describe('the link in the mail to owners', () => {
     expect(entry).toMatchObject({ resource_id: id, metadata: { via: 'link', address: 'olga@example.net' } })
   })
 
+  // Proves: draft-3
   test('is refused when it was changed, is old, or is for somebody who is no owner of the account', async () => {
     const { app, clock } = service
     const { id } = await post('/v1/emails', EMAIL, agent)
