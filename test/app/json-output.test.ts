@@ -103,7 +103,7 @@ one   accounts show : New ! 1 none
 one   accounts plan : New pro ! 2 New
 one   accounts delete : New --confirm New ! 1 Acme --confirm New
 list  accounts deletions
-one   keys create : --name k --daily-limit 5 --allow-recipient @one.test ! 1 --name k --scope x
+one   keys create : --name k --daily-limit 5 --allow-recipient @one.test ! 1 --name k --drafts --scope domains:write
 one   keys import : an-operators-own-key-0001 --name i ! 1 short --name i
 list  keys list ! 1 --account none
 one   keys revoke : k ! 1 none

@@ -11,7 +11,7 @@ import { IF_FOREIGN_KEY } from '../master-key.ts'
 import { type CommandApi, findOne, readRows } from './api.ts'
 import type { Command, Context, ListContext } from './command.ts'
 import { CommandError, UsageError } from './errors.ts'
-import { collectOption, readInput } from './options.ts'
+import { collectOption, createWholeNumberParser, readInput } from './options.ts'
 import { formatFields, formatPage, formatUtc, joinParagraphs, printResult, printSecret } from './output.ts'
 
 /** The account that a person names by its ID or name. */
@@ -136,7 +136,7 @@ export function addKeyCommands(program: Command): void {
   addNew('create', 'create an API key; it is shown only once')
     .option('--drafts', 'what it sends waits as a draft until a person releases it')
     .option('--allow-recipient <address>', 'address, or @example.com, that it may send to; repeat', collectOption)
-    .option('--daily-limit <emails>', 'emails that it may send on a day (UTC)', Number)
+    .option('--daily-limit <emails>', 'emails that it may send on a day (UTC)', createWholeNumberParser(1, 1_000_000))
     .option('--mailbox <id>', 'id of the only agent mailbox that it sees and sends from')
     .run(async ({ api, options }: Context<NewKeyOptions>) => {
       const { name, scope: scopes, drafts, allowRecipient, dailyLimit, mailbox } = options

@@ -145,12 +145,12 @@ type LimitedEmail = Readonly<{
 export function requireAllowedEmail(app: Pick<App, 'clock' | 'db'>, actor: Actor, email: LimitedEmail): void {
   const { recipients: allowed, mailbox } = actor.limits ?? {}
   requireAllowedDomain(actor, email.fromDomain)
-  const from = parseMailbox(email.from)
-  if (mailbox && (from.kind === 'invalid' || normaliseAddress(from.address) !== mailbox.address))
+  const from = mailbox && parseMailbox(email.from)
+  if (from && (from.kind === 'invalid' || normaliseAddress(from.address) !== mailbox?.address))
     throw new AppError(
       403,
       'sender_not_allowed',
-      `This API key sends from its agent mailbox only; set From to ${mailbox.address}, or use another key.`,
+      `This API key sends from its agent mailbox only; set From to ${mailbox?.address}, or use another key.`,
     )
   const refused = email.recipients.filter(
     ({ address, domain }) =>
