@@ -54,7 +54,7 @@ describeInBrowser('API keys in the dashboard', (open) => {
     await page.getByRole('radio', { name: 'Full access' }).check()
     await page.getByText('This key can do everything').waitFor()
     await page.getByRole('radio', { name: 'Sending' }).check()
-    expect(await page.getByRole('checkbox').count()).toBe(0)
+    expect(await page.getByRole('checkbox', { name: 'emails:send' }).count()).toBe(0)
     await page.getByRole('radio', { name: 'Custom' }).check()
     expect(await page.getByRole('checkbox', { name: 'emails:send' }).isChecked()).toBe(true)
     await page.getByRole('checkbox', { name: 'domains:read' }).check()
