@@ -188,7 +188,7 @@ const LIMITS: readonly KeyField[] = [
 
 /** They leave a key only scopes that change nothing, which the API checks. */
 const RESTRICTIONS: readonly KeyField[] = [
-  { name: 'drafts', label: 'Emails wait until a person releases them', kind: 'check', hint: 'For agents. Emails shows the drafts.' },
+  { name: 'drafts', label: 'Emails wait until a person releases them', kind: 'check' },
   {
     name: 'allowed_recipients',
     label: 'Allowed recipients',
