@@ -52,7 +52,7 @@ const AREAS = {
     'route-rules',
     'inbound',
   ],
-  audience: ['suppressions', 'contact-lists', 'signup-forms'],
+  audience: ['suppressions', 'sequences', 'contact-lists', 'signup-forms'],
   reporting: ['analytics', 'reputation', 'validate', 'insights', 'logs', 'abuse', 'sender-rules', 'email-check'],
   webhooks: ['event-feed', 'webhooks', 'inbound-routes'],
   lifecycle: ['retention', 'privacy', 'people'],

@@ -27,6 +27,7 @@ const TABLES: Readonly<Record<string, Named>> = {
   email: { table: 'emails', name: 'subject', scope: 'emails:read' },
   invitation: { table: 'invitations', name: 'email' },
   newsletter: { table: 'newsletters', name: 'subject', scope: 'contacts:read' },
+  sequence: { table: 'sequences', name: "definition ->> '$.name'", scope: 'contacts:read' },
   signup_form: { table: 'signup_forms', name: 'title', scope: 'contacts:read' },
   stream: { table: 'streams', name: 'name', scope: 'emails:read' },
   template: { table: 'templates', name: 'name', scope: 'templates:read' },

@@ -6,6 +6,7 @@
 import type { Database } from 'bun:sqlite'
 import { accessSync, constants, existsSync, mkdirSync, readdirSync, statSync } from 'node:fs'
 import { join } from 'node:path'
+import { stopReplied } from '#features/audience/sequences/people.ts'
 import { requireKnownPlans } from '#features/core/accounts/plans.ts'
 import { createWorkBudget } from '#features/core/accounts/work-budget.ts'
 import type { App, ClusterView } from '#features/core/app/app.ts'
@@ -154,6 +155,7 @@ export function openApp(config: Config, options: CreateOptions = {}): OpenedApp 
     const workBudget = createWorkBudget({ clock, db }, options.workRate)
     const parts = { config, clock, log, metrics, keys, db, replica, cluster, disk, renderer, createDkimKey, workBudget }
     const app = composeApp(parts, stores, network)
+    app.replied.listen((reply) => stopReplied(app, reply))
     return {
       app,
       captures: stores.captures,
@@ -353,6 +355,7 @@ function composeApp(
     mailReceived: createSignal(),
     mailboxChanged: createSignal(),
     noticeDue: createSignal(),
+    replied: createSignal(),
     importDue: createSignal(),
     broadcastChanged: createSignal(),
     accessChanged: createSignal(),

@@ -6,6 +6,7 @@ import { operatorContactListRoutes } from '#features/audience/contact-lists/oper
 import { confirmPages } from '#features/audience/contact-lists/pages.ts'
 import { contactListRoutes } from '#features/audience/contact-lists/routes.ts'
 import { MAX_IMPORT_BYTES } from '#features/audience/contact-lists/start-import.ts'
+import { sequenceRoutes } from '#features/audience/sequences/routes.ts'
 import { type FormLimits, subscribePages } from '#features/audience/signup-forms/pages.ts'
 import { signupFormRoutes } from '#features/audience/signup-forms/routes.ts'
 import { findActiveSlug } from '#features/audience/signup-forms/signup-forms.ts'
@@ -255,6 +256,7 @@ export function createRoutes(
     }),
     templateRoutes(app, { previews }),
     contactListRoutes(app),
+    sequenceRoutes(app),
     contactFileRoutes(app),
     suppressionRoutes(app),
     peopleRoutes(app, { maxAttempts }),

@@ -44,6 +44,7 @@ const RESOURCES: Readonly<Record<string, string>> = {
   'operator/received': 'OperatorReceivedMessage',
   'operator/received/unparsed': 'OperatorUnparsedMessage',
   people: 'Person',
+  'sequences/people': 'SequencePerson',
   team: 'TeamMember',
   'team/invitations': 'TeamInvitation',
   'team/members': 'TeamMember',

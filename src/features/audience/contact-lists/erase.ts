@@ -3,6 +3,7 @@
  * records of their form submissions; and reports whether a file that may contain them is still being imported.
  */
 import type { Database } from 'bun:sqlite'
+import { erasePeople } from '#features/audience/sequences/people.ts'
 import type { App } from '#features/core/app/app.ts'
 import { deleteContact } from '#features/setup/contact-store/status.ts'
 import type { Tx } from '#platform/db/commit.ts'
@@ -23,14 +24,14 @@ const sql = prepareStatements((db) => ({
   ),
 }))
 
-/** Deletes the contacts of an address in all lists of an account, at most one per list. Returns how many. */
+/** Deletes the contacts of an address in all lists of an account, at most one per list, and the address in all sequences. Returns how many. */
 export function eraseContacts(tx: Tx, { accountId, addressKey }: Person): number {
   const contacts = sql(tx.db).contacts.all(accountId, addressKey)
   for (const { id } of contacts) {
     cancelSubscriptionMails(tx, id)
     deleteContact(tx, { id })
   }
-  return contacts.length
+  return contacts.length + erasePeople(tx, { accountId, addressKey })
 }
 
 /** Lists whose form submissions are erased per transaction: about 3 ms. */

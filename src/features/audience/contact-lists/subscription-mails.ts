@@ -3,6 +3,7 @@
  * limits how often a contact gets a confirmation request. Sends nothing: see subscription-notices.ts.
  */
 import type { Database } from 'bun:sqlite'
+import { enterOfList } from '#features/audience/sequences/people.ts'
 import type { App } from '#features/core/app/app.ts'
 import { cancelNotice, findNotice, type Notice, scheduleNotice } from '#features/core/notices/notices.ts'
 import type { Contact } from '#features/setup/contact-store/find.ts'
@@ -136,13 +137,14 @@ export function getFormWaitMs(db: Database, contact: Contact, now: Millis): numb
   return Math.max(getConfirmationWaitMs(db, contact, now), confirmingSince + waitMs - now)
 }
 
-/** Schedules the welcome of a contact that has just become active, once, if its list has one. */
+/** Schedules the welcome of a contact that has just become active, once, if its list has one, and starts its sequences. */
 export function scheduleWelcome(
   app: Pick<App, 'clock' | 'noticeDue'>,
   tx: Tx,
   contactId: number,
   list: ContactList,
 ): void {
+  enterOfList(app, tx, contactId, list.id)
   if (!list.welcomeEnabled) return
   const contact = sql(tx.db).welcomedAt.get(contactId)
   if (!contact || contact.at !== null) return

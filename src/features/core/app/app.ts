@@ -5,7 +5,7 @@
 import type { Database } from 'bun:sqlite'
 import type { ContentStore } from '#platform/content/store.ts'
 import type { KeyRing } from '#platform/crypto/crypto.ts'
-import type { Committer } from '#platform/db/commit.ts'
+import type { Committer, Tx } from '#platform/db/commit.ts'
 import type { Replica } from '#platform/db/replica.ts'
 import type { DiskGuard } from '#platform/disk/disk.ts'
 import type { Log } from '#platform/log/log.ts'
@@ -108,6 +108,8 @@ export interface App {
   readonly mailboxChanged: Signal<{ readonly mailboxId: number }>
   /** A notice to an owner or a contact was scheduled. */
   readonly noticeDue: Signal<void>
+  /** A person answered an email; emitted in the transaction that accepts the answer. */
+  readonly replied: Signal<Reply>
   /** A file of contacts waits to be imported. */
   readonly importDue: Signal<void>
   /** A broadcast was started, resumed or cancelled. */
@@ -128,6 +130,15 @@ export interface App {
   readonly removalDue: Signal<void>
   /** An operator made failed orders of certificates due, in their file. */
   readonly certificatesDue: Signal<void>
+}
+
+/** An answer to an email of an account. */
+export interface Reply {
+  readonly tx: Tx
+  readonly accountId: number
+  readonly emailId: number
+  /** Public id. */
+  readonly emailUuid: string
 }
 
 /** The key, user or command that makes a change, for authorisation and the audit log. */

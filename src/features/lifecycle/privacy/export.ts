@@ -5,6 +5,8 @@
  */
 import type { Database } from 'bun:sqlite'
 import { contactWire, listWire } from '#features/audience/contact-lists/model.ts'
+import { listPeople, type Person as SequencePerson, toPersonWire } from '#features/audience/sequences/people.ts'
+import { getSequence, listSequences, toSequenceWire } from '#features/audience/sequences/sequences.ts'
 import { formWire } from '#features/audience/signup-forms/model.ts'
 import { getForm } from '#features/audience/signup-forms/signup-forms.ts'
 import { suppressionWire } from '#features/audience/suppressions/model.ts'
@@ -202,6 +204,14 @@ function* templateVersions(app: App, actor: Actor): Batches {
       yield [{ template_id: formatUuid(uuid), ...toVersionWire(getVersion(app.db, id, version)) }]
 }
 
+function* sequencePeople({ db }: App, { accountId }: Actor): Batches {
+  for (const sequence of listSequences(db, accountId))
+    yield* generate<SequencePerson>(
+      (last) => listPeople(db, sequence, 'all', { limit: LARGE_BATCH, offset: 0, after: last && [last.id] }).people,
+      (person) => ({ sequence_id: formatUuid(sequence.uuid), ...toPersonWire(sequence, person) }),
+    )
+}
+
 /** Parts by their names in the export, in order. */
 export const PARTS: Readonly<Record<string, ExportPart>> = {
   domains: createPart(readTable('domains', IS_LIVE, LARGE_BATCH), getDomain, (domain, _, app) =>
@@ -226,6 +236,12 @@ export const PARTS: Readonly<Record<string, ExportPart>> = {
     getForm,
     (form, _, { config }) => formWire(form, config),
   ),
+  sequences: createPart(
+    readTable('sequences', "status <> 'deleted'", MEDIUM_BATCH),
+    getSequence,
+    (sequence, _, { db }) => toSequenceWire(db, sequence),
+  ),
+  sequence_people: sequencePeople,
   streams: createPart(readTable('streams', IS_LIVE, LARGE_BATCH), getStream, toStreamWire),
   newsletters: createPart(readTable('newsletters', 'TRUE', SMALL_BATCH), getNewsletter, toNewsletterWire),
   emails,

@@ -4,6 +4,7 @@
  */
 
 import { contactWire } from '#features/audience/contact-lists/model.ts'
+import { listSequencesOf } from '#features/audience/sequences/people.ts'
 import { suppressionWire } from '#features/audience/suppressions/model.ts'
 import { listSuppressions } from '#features/audience/suppressions/suppressions.ts'
 import { EXPORT_WORK_UNITS } from '#features/core/accounts/work-budget.ts'
@@ -91,6 +92,7 @@ async function* generateExport(
   )
   yield* generateArray('inbound_emails', inbound(app, actor, person))
   yield* generateArray('contacts', contacts(app, actor, person))
+  yield* generateArray('sequences', listSequencesOf(app.db, actor.accountId, person.addressKey))
   yield* generateArray('mailbox_messages', messages(app, actor, person))
   yield '}}'
 }

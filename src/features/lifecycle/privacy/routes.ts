@@ -45,6 +45,7 @@ const PersonExport = Type.Object({
     unsubscribe_events: Records('Its unsubscribe events.'),
     inbound_emails: Records('Received mail from and to it, with html_body and text_body.'),
     contacts: Records('Its contacts in all lists.'),
+    sequences: Records('The sequences that it is or was in.'),
     mailbox_messages: Records('Messages of agent mailboxes from and to it, with html_body and text_body.'),
   }),
 })
@@ -73,7 +74,7 @@ export const privacyRoutes = (app: App, { renderedBodies }: { readonly renderedB
       query: PersonQuery,
       detail: administers(
         'Export the data of a person',
-        'Everything that the account has of one address, with contents: `data` with email_address, emails, events, suppressions, unsubscribe_events, inbound_emails, contacts and mailbox_messages, and `exported_at`. Other recipients of the same emails are omitted. The response is streamed.',
+        'Everything that the account has of one address, with contents: `data` with email_address, emails, events, suppressions, unsubscribe_events, inbound_emails, contacts, sequences and mailbox_messages, and `exported_at`. Other recipients of the same emails are omitted. The response is streamed.',
         fileResponseSpec('The data of the person.', 'application/json', PersonExport),
       ),
     })

@@ -7,7 +7,7 @@ import type { App } from '#features/core/app/app.ts'
 import { dropContent } from '#features/core/content-gc/garbage.ts'
 import { deliverToMailbox } from '#features/receiving/agent-mailboxes/deliver.ts'
 import { findMailbox, type Mailbox } from '#features/receiving/agent-mailboxes/mailboxes.ts'
-import { applyBounce, type ReportContext } from '#features/receiving/bounces/apply.ts'
+import { applyBounce, findEmailByMessageId, type ReportContext } from '#features/receiving/bounces/apply.ts'
 import { applyComplaint } from '#features/receiving/complaints/apply.ts'
 import { findFeedbackLoop } from '#features/receiving/complaints/match.ts'
 import { type NewReport, storeDomainReport } from '#features/receiving/domain-reports/store.ts'
@@ -204,10 +204,25 @@ function applyToDomains(
   })
   // Some servers send bounces to From, and some feedback loops report to an address of the sender. Such a report may
   // affect only the emails of the tenant whose address received it.
-  for (const accountId of new Set(destinations.map((destination) => destination.accountId)))
+  for (const accountId of new Set(destinations.map((destination) => destination.accountId))) {
     applyReport(app, tx, received, { accountId, now })
+    if (!message.isAutomatic && !isAutoReplyOrReceipt(message, received.envelope.mailFrom))
+      applyReply(app, tx, message, accountId)
+  }
   const storedIds = [...delivered.map(({ uuid }) => uuid), ...stored.filter((uuid) => uuid !== undefined)]
   return { mailboxes: delivered, storedIds: storedIds.map(formatUuid) }
+}
+
+/** The newest references, of which long threads have many. */
+const MAX_REFERENCES = 20
+
+/** Says which emails of the account a message answers. */
+function applyReply(app: App, tx: Tx, { inReplyTo, references }: StoredMessage, accountId: number): void {
+  for (const messageId of new Set([inReplyTo, ...references.slice(-MAX_REFERENCES)])) {
+    const email = findEmailByMessageId(tx.db, messageId)
+    if (email?.accountId === accountId)
+      app.replied.emit({ tx, accountId, emailId: email.id, emailUuid: formatUuid(email.uuid) })
+  }
 }
 
 /** Applies the delivery or feedback report of a message; undefined: it has none. */

@@ -1,0 +1,112 @@
+/** @module Routes of /v1/sequences: paths, schemas and one call each. */
+import { Type } from '@sinclair/typebox'
+import { Elysia } from 'elysia'
+import type { App } from '#features/core/app/app.ts'
+import { authenticated, describeWith } from '#features/core/app/http.ts'
+import { dataBody, onePageBody, pageById } from '#platform/http/envelope.ts'
+import { errorResponses } from '#platform/http/route-errors.ts'
+import { DataBody, PageBody, parsePage } from '#platform/http/schemas.ts'
+import * as model from './model.ts'
+import { addPerson, listPeople, readFigures, recordEvent, removePerson, toPersonWire } from './people.ts'
+import * as store from './sequences.ts'
+
+const reads = describeWith('contacts:read')
+const writes = describeWith('contacts:write')
+const enters = describeWith('emails:send', 'contacts:write')
+
+const NO_FIGURES = { sent: 0, delivered: 0, opened: 0, clicked: 0 }
+const tags = ['Sequences']
+const params = Type.Object({ id: Type.String({ description: 'Id of the sequence.' }) })
+const personParams = Type.Object({ ...params.properties, email: Type.String({ description: 'Address.' }) })
+
+export const sequenceRoutes = (app: App) => {
+  const toBody = (sequence: store.Sequence) => dataBody(store.toSequenceWire(app.db, sequence))
+  return new Elysia({ prefix: '/v1/sequences', tags })
+    .use(authenticated)
+    .get(
+      '/',
+      ({ actor }) =>
+        onePageBody(
+          store.listSequences(app.db, actor.accountId).map((sequence) => store.toSequenceWire(app.db, sequence)),
+        ),
+      {
+        response: PageBody(model.SequenceRecord),
+        detail: reads('List sequences', 'Newest first, all on one page.'),
+      },
+    )
+    .post('/', async ({ actor, body, status }) => status(201, toBody(await store.createSequence(app, actor, body))), {
+      body: model.NewSequence,
+      response: { 201: DataBody(model.SequenceRecord) },
+      detail: writes(
+        'Create a sequence',
+        'Emails that each person gets one after the other. A draft, unless `status` is `active`: nobody enters a draft.',
+        errorResponses({ 409: ['too_many_sequences', 'The account has 100 sequences.'] }),
+      ),
+    })
+    .get(
+      '/:id',
+      ({ actor, params }) => {
+        const sequence = store.getSequence(app.db, actor.accountId, params.id)
+        const figures = readFigures(app.db, sequence)
+        const { steps, ...wire } = store.toSequenceWire(app.db, sequence)
+        return dataBody({ ...wire, steps: steps.map((step) => ({ ...step, ...(figures.get(step.id) ?? NO_FIGURES) })) })
+      },
+      { params, response: DataBody(model.SequenceRecord), detail: reads('Get a sequence') },
+    )
+    .put('/:id', async ({ actor, params, body }) => toBody(await store.changeSequence(app, actor, params.id, body)), {
+      params,
+      body: model.SequenceChange,
+      response: DataBody(model.SequenceRecord),
+      detail: writes(
+        'Change a sequence',
+        'Also activates and pauses it. People go on after the step that they got last: a removed step is passed over, one that is added before their place is not sent to them, and a changed delay counts from their last email. A changed trigger lets nobody enter again.',
+        errorResponses({ 409: ['too_many_steps_between', 'No id is left between two steps.'] }),
+      ),
+    })
+    .delete('/:id', ({ actor, params }) => store.deleteSequence(app, actor, params.id), {
+      params,
+      detail: writes('Delete a sequence', 'Its people get no further email; emails that were accepted stay.'),
+    })
+    .post('/events', async ({ actor, body, status }) => status(202, dataBody(await recordEvent(app, actor, body))), {
+      body: model.NewEvent,
+      response: { 202: DataBody(model.EventResult) },
+      detail: enters(
+        'Record an event',
+        'Its address enters the sequences whose `event` it is, unless it is or was in them, and stops in those whose `stop_event` it is. Repeating it changes nothing.',
+        errorResponses({ 409: ['too_many_people', 'Too many people are active in a sequence.'] }),
+      ),
+    })
+    .get(
+      '/:id/people',
+      ({ actor, params, query }) => {
+        const sequence = store.getSequence(app.db, actor.accountId, params.id)
+        const page = parsePage(query)
+        const { people, total } = listPeople(app.db, sequence, query.status ?? 'all', page)
+        return pageById(people, { ...page, total }, (person) => toPersonWire(sequence, person))
+      },
+      {
+        params,
+        query: model.PeopleQuery,
+        response: PageBody(model.PersonRecord),
+        detail: reads('List the people of a sequence', 'Newest first.'),
+      },
+    )
+    .post(
+      '/:id/people',
+      async ({ actor, params, body, status }) => status(201, dataBody(await addPerson(app, actor, params.id, body))),
+      {
+        params,
+        body: model.NewPerson,
+        response: { 201: DataBody(model.PersonRecord) },
+        detail: enters(
+          'Add a person to a sequence',
+          'For the sequence of a list, the address must be an active contact of it.',
+          errorResponses({ 409: ['person_exists', 'The address is in the sequence, or was; or nobody can enter.'] }),
+        ),
+      },
+    )
+    .delete('/:id/people/:email', ({ actor, params }) => removePerson(app, actor, params.id, params.email), {
+      params: personParams,
+      detail: writes('Stop a person in a sequence', 'It gets no further step, and does not enter again.'),
+    })
+}
