@@ -57,6 +57,8 @@ export type Resource =
   | 'operation'
   | 'paused-broadcast'
   | 'pending-contact'
+  | 'sequence'
+  | 'sequence-person'
   | 'signup-form'
   | 'stream'
   | 'sub-account'
@@ -85,6 +87,7 @@ export const LISTED: readonly Resource[] = [
   'member',
   'newsletter',
   'operation',
+  'sequence',
   'signup-form',
   'stream',
   'sub-account',
@@ -163,6 +166,7 @@ const broadcast = () => ({
   subject: unique('News'),
   text_body: 'Hello.',
 })
+const sequence = () => ({ name: unique('Sequence'), from: EMAIL.from, event: unique('event') })
 const newsletter = () => ({ list_id: mailedList, from_address: EMAIL.from, subject: unique('News'), text_body: 'Hi.' })
 
 /** Token of the last leased message. */
@@ -590,6 +594,31 @@ export const ROUTES: readonly Route[] = [
   listRoute('/v1/broadcasts', 'emails:read', { alsoScope: 'contacts:read' }),
   get('/v1/broadcasts/{id}', 'emails:read', { resource: 'broadcast', alsoScope: 'contacts:read' }),
   get('/v1/broadcasts/{id}/engagement', 'emails:read', { resource: 'broadcast' }),
+  listRoute('/v1/sequences', 'contacts:read'),
+  { ...get('/v1/sequences', 'contacts:write', { status: 201 }), method: 'POST', body: sequence },
+  get('/v1/sequences/{id}', 'contacts:read', { resource: 'sequence' }),
+  {
+    ...get('/v1/sequences/{id}', 'contacts:write', { resource: 'sequence' }),
+    method: 'PUT',
+    body: () => ({ name: unique('Other sequence') }),
+  },
+  deleteRoute('/v1/sequences/{id}', 'contacts:write', 'sequence'),
+  {
+    ...get('/v1/sequences/events', 'emails:send', { alsoScope: 'contacts:write', status: 202 }),
+    method: 'POST',
+    body: () => ({ name: unique('event'), email: 'bob@receiver.test' }),
+  },
+  listRoute('/v1/sequences/{id}/people', 'contacts:read', { resource: 'sequence' }),
+  {
+    ...get('/v1/sequences/{id}/people', 'emails:send', {
+      alsoScope: 'contacts:write',
+      resource: 'sequence',
+      status: 201,
+    }),
+    method: 'POST',
+    body: () => ({ email: `${unique('person')}@receiver.test` }),
+  },
+  deleteRoute('/v1/sequences/{id}/people/{email}', 'contacts:write', 'sequence-person'),
   listRoute('/v1/newsletters', 'contacts:read'),
   { ...get('/v1/newsletters', 'contacts:write', { status: 201 }), method: 'POST', body: newsletter },
   get('/v1/newsletters/{id}', 'contacts:read', { resource: 'newsletter' }),
@@ -957,6 +986,7 @@ const listOfContact = new Map<string, string>()
 const listOfImport = new Map<string, string>()
 /** The mailbox of each created message and thread. */
 const mailboxOf = new Map<string, string>()
+const sequenceOf = new Map<string, string>()
 
 export function buildPath({ path, resource }: Pick<Route, 'path' | 'resource'>, id: string): string {
   const parentIn = (parents: ReadonlyMap<string, string>): string =>
@@ -965,6 +995,8 @@ export function buildPath({ path, resource }: Pick<Route, 'path' | 'resource'>, 
     case 'contact':
     case 'pending-contact':
       return path.replace('{id}', parentIn(listOfContact)).replace('{email}', encodeURIComponent(id))
+    case 'sequence-person':
+      return path.replace('{id}', parentIn(sequenceOf)).replace('{email}', encodeURIComponent(id))
     case 'contact-import':
       return path.replace('{id}', parentIn(listOfImport)).replace('{operation_id}', id)
     case 'webhook-delivery':
@@ -1129,6 +1161,17 @@ export async function createContractApi(settings: Readonly<Record<string, string
       }
       case 'operation':
         return String(at((await post('/v1/emails/batch', { emails: [EMAIL] })).body, 'operation_id'))
+      case 'sequence': {
+        const steps = [{ delay: '1d', template_id: await make('template') }]
+        return String(at((await post('/v1/sequences', { ...sequence(), steps, status: 'active' })).body, 'data', 'id'))
+      }
+      case 'sequence-person': {
+        const made = await make('sequence')
+        const email = `${unique('person')}@receiver.test`
+        await post(`/v1/sequences/${made}/people`, { email })
+        sequenceOf.set(email, made)
+        return email
+      }
       case 'signup-form':
         return String(at((await post('/v1/signup-forms', signupForm())).body, 'data', 'id'))
       case 'stream':

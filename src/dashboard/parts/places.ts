@@ -14,6 +14,7 @@ const SETTINGS = [
   ['New broadcast', 'create newsletter campaign', linkOptions({ to: '/broadcasts/new' })],
   ['Import suppressions', 'csv bounce list', linkOptions({ to: '/suppressions/import' })],
   ['Sign-up forms', 'audience subscribe', linkOptions({ to: '/audience/forms' })],
+  ['Sequences', 'audience drip automation welcome', linkOptions({ to: '/audience/sequences' })],
   ['Inbound routes', 'receive forward', linkOptions({ to: '/inbound/routes' })],
   ['Mailboxes', 'inbound agent', linkOptions({ to: '/inbound/mailboxes' })],
   ['Insights', 'analytics report', linkOptions({ to: '/analytics/insights' })],

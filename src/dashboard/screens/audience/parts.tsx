@@ -4,6 +4,7 @@ import { AreaNavigation } from '../../parts/page.tsx'
 const LINKS = [
   { to: '/audience', label: 'Lists' },
   { to: '/audience/forms', label: 'Sign-up forms' },
+  { to: '/audience/sequences', label: 'Sequences' },
 ] as const
 
 export const AudienceNavigation = () => <AreaNavigation label="Audience" links={LINKS} />

@@ -3,9 +3,9 @@ import { Type } from '@sinclair/typebox'
 import { Elysia } from 'elysia'
 import type { App } from '#features/core/app/app.ts'
 import { authenticated, describeWith } from '#features/core/app/http.ts'
-import { dataBody, onePageBody, pageById } from '#platform/http/envelope.ts'
+import { dataBody, pageBody, pageById } from '#platform/http/envelope.ts'
 import { errorResponses } from '#platform/http/route-errors.ts'
-import { DataBody, PageBody, parsePage } from '#platform/http/schemas.ts'
+import { DataBody, PageBody, PageQuery, parsePage } from '#platform/http/schemas.ts'
 import * as model from './model.ts'
 import { addPerson, listPeople, readFigures, recordEvent, removePerson, toPersonWire } from './people.ts'
 import * as store from './sequences.ts'
@@ -25,13 +25,19 @@ export const sequenceRoutes = (app: App) => {
     .use(authenticated)
     .get(
       '/',
-      ({ actor }) =>
-        onePageBody(
-          store.listSequences(app.db, actor.accountId).map((sequence) => store.toSequenceWire(app.db, sequence)),
-        ),
+      ({ actor, query }) => {
+        const page = parsePage(query)
+        const all = store.listSequences(app.db, actor.accountId)
+        const rows = all.slice(page.offset, page.offset + page.limit)
+        return pageBody(
+          rows.map((row) => store.toSequenceWire(app.db, row)),
+          { ...page, total: all.length },
+        )
+      },
       {
+        query: PageQuery,
         response: PageBody(model.SequenceRecord),
-        detail: reads('List sequences', 'Newest first, all on one page.'),
+        detail: reads('List sequences', 'Newest first.'),
       },
     )
     .post('/', async ({ actor, body, status }) => status(201, toBody(await store.createSequence(app, actor, body))), {

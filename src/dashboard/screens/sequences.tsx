@@ -1,0 +1,292 @@
+/** @module The sequences of the account; and one of them: its steps, its people, its settings. */
+import { getRouteApi, useNavigate } from '@tanstack/react-router'
+import type {
+  CreateSequenceRequest,
+  Sequence,
+  SequencePerson,
+  SequenceStep,
+  CreateSequenceRequestStep as StepBody,
+} from '#client/api.ts'
+import { api, read } from '../api/client.ts'
+import { useAll, useData } from '../api/data.ts'
+import { ConfirmButton, DeleteButton, FormButton } from '../parts/dialog.tsx'
+import { FieldForm } from '../parts/field-form.tsx'
+import type { Field } from '../parts/fields.ts'
+import { formatCount } from '../parts/format.ts'
+import { NameLink, PersonLink } from '../parts/links.tsx'
+import { ListScreen, ListView, useList } from '../parts/list.tsx'
+import { EmptyState, RecordPage, Section } from '../parts/page.tsx'
+import { Notice, StateLabel } from '../parts/status.tsx'
+import { type Column, DataTable } from '../parts/table.tsx'
+import { Time } from '../parts/time.tsx'
+import type { State } from '../parts/tone.ts'
+import { AudienceNavigation } from './audience/parts.tsx'
+import { SEQUENCE_FILTERS } from './filters.ts'
+import { useAllLists } from './queries.ts'
+
+const STATES: Readonly<Record<string, State>> = {
+  draft: { word: 'Draft', tone: 'neutral' },
+  active: { word: 'Active', tone: 'good' },
+  paused: { word: 'Paused', tone: 'warning', title: 'Who enters waits.' },
+  finished: { word: 'Finished', tone: 'neutral' },
+}
+
+const toState = (status: string, reason: string | null = null): State =>
+  STATES[status] ?? { word: `Stopped: ${reason}`, tone: 'neutral' }
+
+const COLUMNS: readonly Column<Sequence>[] = [
+  {
+    header: 'Sequence',
+    cell: ({ id, name }) => <NameLink to="/audience/sequences/$id" params={{ id }} name={name} title={name} />,
+  },
+  { header: 'Status', width: '9rem', phone: 'bare', cell: ({ status }) => <StateLabel state={toState(status)} /> },
+  { header: 'Begins with', phone: 'none', cell: ({ event }) => (event ? <bdi>{event}</bdi> : 'A contact of a list') },
+  { header: 'Steps', width: '6rem', isNumeric: true, cell: ({ steps }) => steps.length },
+  { header: 'Created', width: '9rem', phone: 'aside', cell: ({ created_at: at }) => <Time iso={at} /> },
+]
+
+function useFields(): readonly Field<keyof CreateSequenceRequest>[] {
+  const { data: lists = [] } = useAllLists()
+  return [
+    { name: 'name', label: 'Name', hint: 'Only your team sees it.', isRequired: true },
+    { name: 'from', label: 'Sender', placeholder: 'Ada <ada@example.com>', isRequired: true },
+    {
+      name: 'list_id',
+      label: 'Contact list',
+      kind: 'choice',
+      options: [{ value: '', label: 'None: an event' }, ...lists.map(({ id, name }) => ({ value: id, label: name }))],
+      hint: 'Its new contacts enter, once they have confirmed.',
+    },
+    { name: 'event', label: 'Event', kind: 'code', hint: 'Without a list: your program names it with an address.' },
+    { name: 'stop_event', label: 'Event that stops', kind: 'code', placeholder: 'purchased' },
+  ]
+}
+
+export default function SequencesScreen() {
+  const list = useList({ read: read.sequences.list })
+  const navigate = useNavigate()
+  return (
+    <ListScreen
+      title="Sequences"
+      list={list}
+      columns={COLUMNS}
+      noun="sequence"
+      navigation={<AudienceNavigation />}
+      action={
+        <FormButton
+          label="Create a sequence"
+          needs="developer"
+          confirm="Create"
+          fields={useFields()}
+          refreshes={['sequences']}
+          run={api.sequences.create}
+          onDone={({ data: { id } }) => navigate({ to: '/audience/sequences/$id', params: { id } })}
+        />
+      }
+      nothing={{
+        title: 'Your sequences will appear here',
+        text: 'A sequence sends each person one email after the other, such as a welcome and, three days later, the first steps.',
+      }}
+    />
+  )
+}
+
+const route = getRouteApi('/audience/sequences/$id')
+
+export function SequenceScreen() {
+  const { id } = route.useParams()
+  const query = useData(read.sequences.get(id))
+  return (
+    <RecordPage
+      title={query.data?.name ?? 'Sequence'}
+      status={query.data && <StateLabel state={toState(query.data.status)} />}
+      action={query.data && <Switch sequence={query.data} />}
+      list={{ to: '/audience/sequences' }}
+      listName="All sequences"
+      query={query}
+    >
+      {(sequence) => (
+        <>
+          {sequence.pause_reason && (
+            <Notice tone="bad" title="Tassis paused this sequence.">
+              {sequence.pause_reason} Nobody is lost: correct the step, then activate the sequence.
+            </Notice>
+          )}
+          <Steps sequence={sequence} />
+          <Section title="People">
+            <People id={id} />
+          </Section>
+          <Settings sequence={sequence} />
+        </>
+      )}
+    </RecordPage>
+  )
+}
+
+interface SequenceProps {
+  readonly sequence: Sequence
+}
+
+const Settings = ({ sequence }: SequenceProps) => (
+  <Section
+    title="Settings"
+    action={
+      <DeleteButton
+        noun="sequence"
+        remove={() => api.sequences.delete(sequence.id)}
+        refreshes={[['sequences', 'list']]}
+        leadsTo={{ to: '/audience/sequences' }}
+      >
+        Its people get no further email.
+      </DeleteButton>
+    }
+  >
+    <FieldForm
+      needs="developer"
+      fields={useFields()}
+      stored={sequence}
+      refreshes={['sequences']}
+      run={(body: CreateSequenceRequest) => api.sequences.update(sequence.id, body)}
+    />
+  </Section>
+)
+
+function Switch({ sequence: { id, status, steps } }: SequenceProps) {
+  const isActive = status === 'active'
+  return (
+    <ConfirmButton
+      label={isActive ? 'Pause' : 'Activate'}
+      title={isActive ? 'Pause this sequence?' : 'Activate this sequence?'}
+      variant={isActive ? 'default' : 'filled'}
+      isDangerous={false}
+      needs="developer"
+      reason={steps.length === 0 ? 'Add a step first.' : undefined}
+      refreshes={['sequences']}
+      run={() => api.sequences.update(id, { status: isActive ? 'paused' : 'active' })}
+    >
+      {isActive ? 'Nothing is sent until you activate it again.' : 'Who enters from now on gets its emails.'}
+    </ConfirmButton>
+  )
+}
+
+const UNITS = [
+  ['d', 86_400],
+  ['h', 3600],
+  ['m', 60],
+] as const
+
+/** `3d`, as a step is given; seconds alone have no unit. */
+function formatDelay(delay: number): string {
+  const unit = UNITS.find(([, length]) => delay > 0 && delay % length === 0)
+  return unit ? `${delay / unit[1]}${unit[0]}` : String(delay)
+}
+
+function Steps({ sequence: { id, steps } }: SequenceProps) {
+  const { data: templates = [] } = useAll(read.templates.list({ per_page: 100 }))
+  const names = new Map(templates.map((template) => [template.id, template.name]))
+  const fields: readonly Field<keyof StepBody>[] = [
+    {
+      name: 'template_id',
+      label: 'Template',
+      kind: 'choice',
+      options: templates.map((template) => ({ value: template.id, label: template.name })),
+      isRequired: true,
+    },
+    { name: 'delay', label: 'Delay', hint: 'After the step before, such as 3d, 2h or 30m.', isRequired: true },
+    { name: 'subject', label: 'Subject', hint: 'In place of that of the template.' },
+  ]
+  const save = (changed: readonly (SequenceStep | StepBody)[]) =>
+    api.sequences.update(id, { steps: changed.map(toInput) })
+  const columns: readonly Column<SequenceStep>[] = [
+    {
+      header: 'Step',
+      cell: (step) =>
+        `${steps.indexOf(step) + 1}. ${step.subject ?? names.get(step.template_id ?? '') ?? 'No template'}`,
+    },
+    { header: 'Delay', width: '7rem', cell: ({ delay }) => (delay === 0 ? 'None' : formatDelay(delay)) },
+    ...(['sent', 'delivered', 'opened', 'clicked'] as const).map((name) => ({
+      header: `${name.charAt(0).toUpperCase()}${name.slice(1)}`,
+      width: '6rem',
+      isNumeric: true,
+      cell: (step: SequenceStep) => (step[name] ?? 0).toLocaleString(),
+    })),
+    {
+      header: '',
+      width: '11rem',
+      cell: (step) => (
+        <>
+          <FormButton
+            label="Edit"
+            aria-label={`Edit step ${steps.indexOf(step) + 1}`}
+            size="xs"
+            needs="developer"
+            fields={fields}
+            initial={{ ...step, delay: formatDelay(step.delay) }}
+            refreshes={['sequences']}
+            run={(body: StepBody) => save(steps.map((one) => (one.id === step.id ? { ...one, ...body } : one)))}
+          />{' '}
+          <DeleteButton
+            noun="step"
+            size="xs"
+            aria-label={`Delete step ${steps.indexOf(step) + 1}`}
+            remove={() => save(steps.filter((one) => one.id !== step.id))}
+            refreshes={['sequences']}
+          >
+            Who waits for it gets the next one instead.
+          </DeleteButton>
+        </>
+      ),
+    },
+  ]
+  return (
+    <Section
+      title={formatCount(steps.length, 'step')}
+      description="Figures are of the 2,000 newest people."
+      action={
+        <FormButton
+          label="Add a step"
+          needs="developer"
+          fields={fields}
+          refreshes={['sequences']}
+          run={(body: StepBody) => save([...steps, body])}
+        />
+      }
+    >
+      {steps.length > 0 && <DataTable label="Steps" rows={steps} columns={columns} />}
+    </Section>
+  )
+}
+
+/** Without the figures, which are not part of a request. */
+const toInput = ({ id, delay, template_id, subject }: SequenceStep | StepBody): StepBody => ({
+  ...{ id, delay, template_id, subject },
+})
+
+const PEOPLE: readonly Column<SequencePerson>[] = [
+  { header: 'Address', cell: ({ email }) => <PersonLink address={email} /> },
+  {
+    header: 'Status',
+    width: '12rem',
+    phone: 'bare',
+    cell: ({ status, reason }) => <StateLabel state={toState(status, reason)} />,
+  },
+  { header: 'Sent', width: '5rem', isNumeric: true, cell: ({ steps_sent: sent }) => sent },
+  { header: 'Next', width: '9rem', cell: ({ next_due_at: at }) => at && <Time iso={at} /> },
+  { header: 'Entered', width: '9rem', phone: 'aside', cell: ({ created_at: at }) => <Time iso={at} /> },
+]
+
+function People({ id }: { readonly id: string }) {
+  const list = useList({
+    read: (query) => read.sequences.listPersons(id, query),
+    filters: SEQUENCE_FILTERS,
+    isSteady: true,
+  })
+  return (
+    <ListView
+      list={list}
+      columns={PEOPLE}
+      noun="person"
+      empty={<EmptyState title="Who enters the sequence will appear here" />}
+    />
+  )
+}
