@@ -44,6 +44,7 @@ CREATE TABLE `sequence_people` (
 	`contact_id` integer,
 	`variables` text,
 	`state` text NOT NULL,
+	`reason` text,
 	`place` real NOT NULL,
 	`since_at` integer NOT NULL,
 	`sent` text NOT NULL,

@@ -81,6 +81,11 @@ async function seed(): Promise<typeof ids> {
     custom_fields: [{ name: 'first_name', label: TAGS }],
     messages: { submit_button: TAGS },
   })
+  const sequence = await create('/v1/sequences', {
+    ...{ name: `Sequence ${TAGS}`, from: 'ada@sender.test', event: TAGS.slice(0, 100), status: 'active' },
+    steps: ['1d', '3d'].map((delay) => ({ delay, template_id: template, subject: TAGS })),
+  })
+  await create(`/v1/sequences/${sequence}/people`, { email: 'bob@receiver.test' })
   const letter = { list_id: list, from_address: 'ada@sender.test', subject: HOSTILE, ...body }
   const draft = await create('/v1/newsletters', letter)
   const sent = await api('POST', `/v1/newsletters/${await create('/v1/newsletters', letter)}/send`, {
@@ -111,6 +116,7 @@ async function seed(): Promise<typeof ids> {
     ...{ stream, sub, email, scheduled, pending, apiKey, template, list, form, draft, mailbox, received },
     broadcast: String(at(sent.body, 'data', 'operation_id')),
     route: route.id,
+    sequence,
     thread: String(at(threads.body, 'data', 0, 'id')),
     log: String(at(logs.body, 'data', 0, 'id')),
     hook: String(hook),
@@ -192,6 +198,12 @@ const listScreens = (): readonly Screen[] => [
   [`/audience/lists/${ids['list']}`, 'bob@receiver.test', ['Import', 'Add a contact', 'Delete']],
   [`/audience/lists/${ids['list']}/contacts/bob@receiver.test`, '<script>', ['Remove from the list', 'Save']],
   [`/audience/lists/${ids['list']}/import`, 'Import'],
+  ['/audience/sequences', '<script>', ['Create a sequence']],
+  [
+    `/audience/sequences/${ids['sequence']}`,
+    'bob@receiver.test',
+    ['Pause', 'Add a step', 'Edit step 1', 'Delete step 1', 'Edit step 2', 'Delete step 2', 'Delete', 'Save'],
+  ],
   ['/audience/forms', '<script>', ['Create a form']],
   [`/audience/forms/${ids['form']}`, 'Look', ['Delete', 'Deactivate', 'Save']],
   ['/broadcasts', '<script>', ['Create a broadcast']],

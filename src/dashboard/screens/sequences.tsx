@@ -211,12 +211,16 @@ function Steps({ sequence: { id, steps } }: SequenceProps) {
       cell: (step: SequenceStep) => (step[name] ?? 0).toLocaleString(),
     })),
     {
-      header: '',
+      header: 'Actions',
       width: '11rem',
+      phone: 'bare',
       cell: (step) => (
         <>
-          <FormButton
+          <ConfirmButton
             label="Edit"
+            title="Edit this step"
+            confirm="Save"
+            isDangerous={false}
             aria-label={`Edit step ${steps.indexOf(step) + 1}`}
             size="xs"
             needs="developer"

@@ -34,8 +34,7 @@ const MAX_ACTIVE = 100_000
 const MAX_COUNTED = 2000
 
 const SELECT = `SELECT id, uuid, account_id AS accountId, sequence_id AS sequenceId, address_key AS addressKey, email, contact_id AS contactId,
-  variables, state, place, since_at AS sinceAt, sent, created_at AS createdAt, ended_at AS endedAt FROM sequence_people`
-const OF_STATUS = `sequence_id = ?1 AND CASE ?2 WHEN 'all' THEN TRUE WHEN 'stopped' THEN state NOT IN ('active', 'finished') ELSE state = ?2 END`
+  variables, state, reason, place, since_at AS sinceAt, sent, created_at AS createdAt, ended_at AS endedAt FROM sequence_people`
 const countSql = (event: 'opened' | 'clicked') =>
   `coalesce(sum(engagement & ${engagementBit(event)} <> 0), 0) AS ${event}`
 
@@ -49,15 +48,22 @@ const sql = prepareStatements((db) => ({
   ofAddress: db.prepare<Person, [number, string]>(`${SELECT} WHERE account_id = ? AND address_key = ?`),
   after: db.prepare<Person, [number, number, number]>(`${SELECT} WHERE sequence_id = ? AND id > ? ORDER BY id LIMIT ?`),
   recipients: db.prepare<{ address: string }, [number]>('SELECT address FROM recipients WHERE email_id = ?'),
-  end: db.prepare('UPDATE sequence_people SET state = ?, ended_at = ? WHERE id = ? AND ended_at IS NULL'),
+  end: db.prepare('UPDATE sequence_people SET state = ?, reason = ?, ended_at = ? WHERE id = ? AND ended_at IS NULL'),
   advance: db.prepare(
     `UPDATE sequence_people SET place = ?1, since_at = ?2, sent = json_insert(sent, '$[#]', json_array(?1, ?3))
      WHERE id = ?4 AND place = ?5 AND ended_at IS NULL`,
   ),
-  page: db.prepare<Person, [number, string, number, number, number]>(
-    `${SELECT} INDEXED BY sequence_people_page WHERE ${OF_STATUS} AND id < ?3 ORDER BY id DESC LIMIT ?4 OFFSET ?5`,
+  // All of them, or those of a state, each in the order of an index.
+  page: db.prepare<Person, [number, number, number, number]>(
+    `${SELECT} INDEXED BY sequence_people_page WHERE sequence_id = ? AND id < ? ORDER BY id DESC LIMIT ? OFFSET ?`,
   ),
-  count: db.prepare<{ n: number }, [number, string]>(`SELECT count(*) AS n FROM sequence_people WHERE ${OF_STATUS}`),
+  pageOf: db.prepare<Person, [number, string, number, number, number]>(
+    `${SELECT} INDEXED BY sequence_people_state WHERE sequence_id = ? AND state = ? AND id < ? ORDER BY id DESC LIMIT ? OFFSET ?`,
+  ),
+  count: db.prepare<{ n: number }, [number]>('SELECT count(*) AS n FROM sequence_people WHERE sequence_id = ?'),
+  countOf: db.prepare<{ n: number }, [number, string]>(
+    'SELECT count(*) AS n FROM sequence_people WHERE sequence_id = ? AND state = ?',
+  ),
   figures: db.prepare<Record<'id' | 'sent' | 'delivered' | 'opened' | 'clicked', number>, [number, number]>(
     `SELECT s.value ->> 0 AS id, count(*) AS sent, count(delivered_at) AS delivered, ${countSql('opened')}, ${countSql('clicked')}
      FROM (SELECT sent FROM sequence_people INDEXED BY sequence_people_page WHERE sequence_id = ? ORDER BY id DESC LIMIT ?),
@@ -111,9 +117,9 @@ export function enterOfList(app: EnterApp, tx: Tx, contactId: number, listId: nu
   }
 }
 
-/** Ends a person, if it has not ended. @param state `finished`, or why it is stopped */
-export const endPerson = (app: EnterApp, tx: Tx, { id }: Person, state: string): boolean =>
-  sql(tx.db).end.run(state, app.clock.now(), id).changes > 0
+/** Ends a person, if it has not ended. @param reason why it is stopped; undefined: it got all steps */
+export const endPerson = (app: EnterApp, tx: Tx, { id }: Person, reason?: string): boolean =>
+  sql(tx.db).end.run(reason ? 'stopped' : 'finished', reason ?? null, app.clock.now(), id).changes > 0
 
 /** Moves a person on after a step was accepted; false if it has moved or ended since it was read. */
 export const advancePerson = (app: App, tx: Tx, { id, place }: Person, step: number, emailId: string): boolean =>
@@ -149,7 +155,7 @@ function checkEntry({ email, variables }: Input): Entry {
 }
 
 function requireCapacity(db: Database, { id }: Sequence): void {
-  if ((sql(db).count.get(id, 'active')?.n ?? 0) >= MAX_ACTIVE)
+  if ((sql(db).countOf.get(id, 'active')?.n ?? 0) >= MAX_ACTIVE)
     throw conflict('too_many_people', `At most ${MAX_ACTIVE} people can be active in a sequence.`)
 }
 
@@ -195,17 +201,21 @@ export const removePerson = (app: App, actor: Actor, id: string, email: string):
   })
 
 /** Newest first. */
-export const listPeople = (db: Database, { id }: Sequence, status: Status | 'all', page: RowWindow) => ({
-  people: sql(db).page.all(id, status, belowId(page), page.limit, page.offset),
-  total: sql(db).count.get(id, status)?.n ?? 0,
-})
+export function listPeople(db: Database, { id }: Sequence, status: Status | undefined, page: RowWindow) {
+  const { limit, offset } = page
+  return status
+    ? {
+        people: sql(db).pageOf.all(id, status, belowId(page), limit, offset),
+        total: sql(db).countOf.get(id, status)?.n ?? 0,
+      }
+    : { people: sql(db).page.all(id, belowId(page), limit, offset), total: sql(db).count.get(id)?.n ?? 0 }
+}
 
 export function toPersonWire(sequence: Sequence, person: Person) {
   const { state, sent, variables, endedAt, place, sinceAt } = person
   const next = endedAt === null ? findNextStep(sequence, place) : undefined
-  const status: Status = state === 'active' || state === 'finished' ? state : 'stopped'
   return toWire(PersonRecord, person, {
-    ...{ status, reason: status === 'stopped' ? state : null, steps_sent: (JSON.parse(sent) as unknown[]).length },
+    ...{ status: state as Status, steps_sent: (JSON.parse(sent) as unknown[]).length },
     next_due_at: isoTimeOrNull(next ? sinceAt + seconds(next.delay) : null),
     variables: variables === null ? null : (JSON.parse(variables) as unknown),
   })

@@ -87,7 +87,7 @@ export const sequenceRoutes = (app: App) => {
       ({ actor, params, query }) => {
         const sequence = store.getSequence(app.db, actor.accountId, params.id)
         const page = parsePage(query)
-        const { people, total } = listPeople(app.db, sequence, query.status ?? 'all', page)
+        const { people, total } = listPeople(app.db, sequence, query.status, page)
         return pageById(people, { ...page, total }, (person) => toPersonWire(sequence, person))
       },
       {

@@ -48,9 +48,9 @@ const sql = prepareStatements((db) => ({
   ),
 }))
 
-/** Steps of an account that are rendered at the same time: each holds its bodies in memory. */
-const MAX_CONCURRENT_RENDERS = 5
-/** People who follow a change in one transaction: some 5 ms. */
+/** Steps of an account that are sent at the same time: each holds its bodies in memory. */
+const BATCH_SIZE = 20
+/** People who follow a change in one transaction. */
 const CHANGE_BATCH_SIZE = 250
 const PAUSED_KIND = 'sequence_paused'
 
@@ -61,7 +61,7 @@ class WithdrawnError extends Error {}
 export const createSequenceKinds = (app: App): readonly NoticeKind[] => [
   {
     kind: people.STEP_KIND,
-    batchSize: MAX_CONCURRENT_RENDERS,
+    batchSize: BATCH_SIZE,
     async send(notices) {
       const errors = await Promise.all(notices.map((notice) => sendStep(app, notice).catch((error: unknown) => error)))
       const failure = errors.find(
@@ -113,10 +113,10 @@ async function sendStep(app: App, notice: Notice): Promise<void> {
   if (!person || person.endedAt !== null || sequence?.status !== 'active' || !accountUuid)
     return commit.writeFromReserve((tx) => void deleteNotice(tx, notice))
   const step = findNextStep(sequence, person.place)
-  const end = step ? findStopReason(app, sequence, person) : 'finished'
-  if (!step || end !== undefined)
+  const reason = step && findStopReason(app, sequence, person)
+  if (!step || reason !== undefined)
     return commit.writeFromReserve((tx) => {
-      if (deleteNotice(tx, notice)) people.endPerson(app, tx, person, end ?? 'finished')
+      if (deleteNotice(tx, notice)) people.endPerson(app, tx, person, reason)
     })
   const actor = createSystemActor({ ...notice, accountUuid })
   const contact = person.contactId === null ? undefined : findContactById(db, person.contactId)
@@ -128,15 +128,15 @@ async function sendStep(app: App, notice: Notice): Promise<void> {
       if (!isWanted || !deleteNotice(tx, notice) || !people.advancePerson(app, tx, person, step.id, emailId))
         throw new WithdrawnError()
       const moved = people.findPerson(tx.db, person.id)
-      if (!findNextStep(sequence, step.id)) people.endPerson(app, tx, person, 'finished')
+      if (!findNextStep(sequence, step.id)) people.endPerson(app, tx, person)
       else if (moved) people.schedulePerson(app, tx, sequence, moved)
     })
   } catch (error) {
     if (error instanceof WithdrawnError) return
     if (!(error instanceof AppError) || ![404, 413, 422].includes(error.status)) throw error
-    const reason = `Step ${sequence.steps.indexOf(step) + 1} cannot be sent: ${error.message}`
+    const problem = `Step ${sequence.steps.indexOf(step) + 1} cannot be sent: ${error.message}`
     await commit.writeFromReserve((tx) => {
-      if (pauseFailing(app, tx, actor, sequence, reason))
+      if (pauseFailing(app, tx, actor, sequence, problem))
         scheduleNotice(app, tx, { ...notice, kind: PAUSED_KIND, topic: sequence.id, dueAt: clock.now() })
     })
   }

@@ -39,8 +39,10 @@ export const sequencePeople = sqliteTable(
     contactId: integer('contact_id'),
     /** JSON object; null: none. */
     variables: text('variables'),
-    /** `active`, `finished`, or why it was stopped. */
+    /** `active`, `finished` or `stopped`. */
     state: text('state').notNull(),
+    /** Why it was stopped. */
+    reason: text('reason'),
     /** Id of the step that was sent last; 0: none. */
     place: real('place').notNull(),
     /** When that step was accepted, or the person entered: the delay of the next step counts from here. */
