@@ -83,11 +83,13 @@ test('the events of each account are numbered without a gap, and their times nev
 
 // An event, not an audit entry, records a send. A DNS check, a count or a preview that changes nothing is not audited. A
 // checkout or portal page at the payment provider is audited only once the provider reports its result. A mark that a
-// captured message was read is no change to what the account has.
+// captured message was read is no change to what the account has. An event of a sequence is as frequent as a send, and
+// the sequence shows whom it concerned.
 const UNAUDITED = [
   'POST /v1/emails',
   'POST /v1/emails/batch',
   'POST /v1/emails/check',
+  'POST /v1/sequences/events',
   'POST /v1/billing/checkout',
   'POST /v1/billing/portal',
   'POST /v1/agent-mailboxes/{id}/messages/{mid}/reply',
@@ -129,8 +131,8 @@ test('every change adds one audit entry with the key that made it, the client ad
       ip_address: '127.0.0.1',
     })
     expect(at(entry, 'action')).toMatch(/^[a-z_]+\.[a-z_]+(ed|en|set)$/)
-    // A path names a contact by its address, but the audit log names it by its public id.
-    if (id !== '' && !/\/contacts(\/\{email\}.*)?$/.test(route.path)) expect(at(entry, 'resource_id')).toBe(id)
+    // A path names a contact by its address, the audit log by its public id, and of a sequence's person the sequence.
+    if (id !== '' && !/\/(contacts|people)(\/\{email\}.*)?$/.test(route.path)) expect(at(entry, 'resource_id')).toBe(id)
   }
 })
 

@@ -66,7 +66,6 @@ export const sequenceRoutes = (app: App) => {
       detail: writes(
         'Change a sequence',
         'Also activates and pauses it. People go on after the step that they got last: a removed step is passed over, one that is added before their place is not sent to them, and a changed delay counts from their last email. A changed trigger lets nobody enter again.',
-        errorResponses({ 409: ['too_many_steps_between', 'No id is left between two steps.'] }),
       ),
     })
     .delete('/:id', ({ actor, params }) => store.deleteSequence(app, actor, params.id), {

@@ -87,7 +87,7 @@ function expectSound({ dataDir }: ConfirmingService): void {
 }
 
 describe('a sequence', () => {
-  // Proves: sequence-1 sequence-2
+  // Proves: sequence-1, sequence-2
   test('sends each step once, with delays from the step before, to who enters by an event, also after days of sleep', async () => {
     await using service = await createService()
     const id = await service.sequence({ event: 'signed_up' })
@@ -114,7 +114,7 @@ describe('a sequence', () => {
     expectSound(service)
   })
 
-  // Proves: sequence-1 sequence-3
+  // Proves: sequence-1, sequence-3
   test('of a list begins once a contact has confirmed, and ends when it leaves by the link in the email', async () => {
     await using service = await createService()
     const list = await service.list()
@@ -227,7 +227,7 @@ describe('a sequence', () => {
     expect(await service.pass(hours(1))).toEqual(['Step 2 bob'])
   })
 
-  // Proves: sequence-5 sequence-6
+  // Proves: sequence-5, sequence-6
   test('is paused with a reason, of which owners are told, when a template is gone or fails, and loses nobody', async () => {
     await using service = await createService()
     const { api, call } = service
@@ -248,6 +248,10 @@ describe('a sequence', () => {
     expect(await service.pass(minutes(1))).toEqual(['Step 4 bob'])
     expect((await api('PUT', `/v1/sequences/${id}`, { steps: [], status: 'active' })).status).toBe(422)
     expect(await service.people(id)).toEqual([['bob@receiver.test', 'active', null, 1]])
+    const person = await call('GET', '/gdpr/export?email=BOB@receiver.test')
+    expect(person['sequences']).toMatchObject([{ sequence: 'Welcome', status: 'active', steps_sent: 1 }])
+    const all = at((await api('GET', '/v1/account/export')).body, 'data') as Json
+    expect([all['sequences'], all['sequence_people']]).toMatchObject([[{ id }], [{ sequence_id: id }]])
     // A person is deleted with its address, and the people of a deleted sequence in batches.
     await api('DELETE', '/v1/gdpr/erase?email=bob@receiver.test')
     await call('DELETE', `/sequences/${id}`, undefined, 204)

@@ -84,6 +84,7 @@ test('an export has the data of an address in any spelling, and no other recipie
     unsubscribe_events: [],
     inbound_emails: [expect.objectContaining({ text_body: 'From Ada' })],
     contacts: [expect.objectContaining({ email: ADA, status: 'active' })],
+    sequences: [],
     mailbox_messages: [],
   })
   expect(JSON.stringify(data['inbound_emails'])).toContain(inboundId.slice(0, 8))

@@ -53,6 +53,8 @@ test('an export has every kind of record, no bodies of mail and no secrets', asy
     contact_lists: 1,
     contacts: 1,
     signup_forms: 0,
+    sequences: 0,
+    sequence_people: 0,
     streams: 2,
     wording: 0,
     newsletters: 0,
