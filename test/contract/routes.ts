@@ -37,6 +37,7 @@ export type Resource =
   | 'contact-import'
   | 'contact-list'
   | 'dead-letter'
+  | 'draft-sequence'
   | 'domain'
   | 'email'
   | 'deferred-email'
@@ -598,7 +599,8 @@ export const ROUTES: readonly Route[] = [
   { ...get('/v1/sequences', 'contacts:write', { status: 201 }), method: 'POST', body: sequence },
   get('/v1/sequences/{id}', 'contacts:read', { resource: 'sequence' }),
   {
-    ...get('/v1/sequences/{id}', 'contacts:write', { resource: 'sequence' }),
+    // Changing an active one needs the scope to send, too.
+    ...get('/v1/sequences/{id}', 'contacts:write', { resource: 'draft-sequence' }),
     method: 'PUT',
     body: () => ({ name: unique('Other sequence') }),
   },
@@ -1161,6 +1163,8 @@ export async function createContractApi(settings: Readonly<Record<string, string
       }
       case 'operation':
         return String(at((await post('/v1/emails/batch', { emails: [EMAIL] })).body, 'operation_id'))
+      case 'draft-sequence':
+        return String(at((await post('/v1/sequences', sequence())).body, 'data', 'id'))
       case 'sequence': {
         const steps = [{ delay: '1d', template_id: await make('template') }]
         return String(at((await post('/v1/sequences', { ...sequence(), steps, status: 'active' })).body, 'data', 'id'))
