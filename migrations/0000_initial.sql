@@ -399,6 +399,21 @@ CREATE TABLE `members` (
 --> statement-breakpoint
 CREATE INDEX `members_user` ON `members` (`user_id`);
 --> statement-breakpoint
+CREATE TABLE `oauth_grants` (
+	`key_uuid` blob PRIMARY KEY NOT NULL,
+	`account_id` integer NOT NULL,
+	`user_id` integer NOT NULL,
+	`generation` integer DEFAULT 0 NOT NULL,
+	`issued_at` integer NOT NULL,
+	FOREIGN KEY (`key_uuid`) REFERENCES `api_keys`(`uuid`) ON UPDATE no action ON DELETE cascade,
+	FOREIGN KEY (`account_id`) REFERENCES `accounts`(`id`) ON UPDATE no action ON DELETE no action,
+	FOREIGN KEY (`user_id`) REFERENCES `users`(`id`) ON UPDATE no action ON DELETE no action
+) STRICT;
+--> statement-breakpoint
+CREATE INDEX `oauth_grants_user` ON `oauth_grants` (`user_id`);
+--> statement-breakpoint
+CREATE INDEX `oauth_grants_account` ON `oauth_grants` (`account_id`);
+--> statement-breakpoint
 CREATE TABLE `passkeys` (
 	`id` integer PRIMARY KEY NOT NULL,
 	`uuid` blob NOT NULL,
@@ -493,6 +508,7 @@ CREATE TABLE `agent_mailboxes` (
 	`unread_bytes` integer DEFAULT 0 NOT NULL,
 	`thread_count` integer DEFAULT 0 NOT NULL,
 	`auto_responder` text,
+	`drafts` integer DEFAULT false NOT NULL,
 	`created_at` integer NOT NULL,
 	`updated_at` integer NOT NULL,
 	`deleted_at` integer,
@@ -1085,6 +1101,8 @@ CREATE INDEX `emails_clicked` ON `emails` (`account_id`,`created_at`) WHERE enga
 --> statement-breakpoint
 CREATE INDEX `emails_complained` ON `emails` (`account_id`,`created_at`) WHERE engagement & 4 <> 0;
 --> statement-breakpoint
+CREATE INDEX `emails_drafts` ON `emails` (`created_at`) WHERE status = 9;
+--> statement-breakpoint
 CREATE TABLE `idempotency_keys` (
 	`account_id` integer NOT NULL,
 	`key_hash` blob NOT NULL,
@@ -1412,6 +1430,7 @@ CREATE TABLE `templates` (
 	`uuid` blob NOT NULL,
 	`account_id` integer NOT NULL,
 	`alias` text NOT NULL,
+	`locale` text,
 	`name` text NOT NULL,
 	`subject` text NOT NULL,
 	`html_body` text,
@@ -1427,7 +1446,7 @@ CREATE TABLE `templates` (
 --> statement-breakpoint
 CREATE UNIQUE INDEX `templates_uuid_unique` ON `templates` (`uuid`);
 --> statement-breakpoint
-CREATE UNIQUE INDEX `templates_alias` ON `templates` (`account_id`,`alias`) WHERE deleted_at is null;
+CREATE UNIQUE INDEX `templates_alias` ON `templates` (`account_id`,`alias`,CASE WHEN locale IS NULL THEN '' ELSE locale END) WHERE deleted_at is null;
 --> statement-breakpoint
 CREATE UNIQUE INDEX `templates_foreign` ON `templates` (`account_id`,`foreign_id`) WHERE foreign_id is not null and deleted_at is null;
 --> statement-breakpoint
