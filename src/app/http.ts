@@ -111,6 +111,7 @@ import { dnsPublishRoutes } from '#features/setup/dns-publish/routes.ts'
 import { domainDnsRoutes, domainRoutes, operatorDomainRoutes, tlsPages } from '#features/setup/domains/routes.ts'
 import { healthRoutes } from '#features/setup/health/routes.ts'
 import { streamRoutes } from '#features/setup/streams/routes.ts'
+import type { HasOpenMail } from '#features/setup/streams/streams.ts'
 import { createPreviewStore } from '#features/setup/templates/preview-store.ts'
 import { templateImportRoutes, templateRoutes } from '#features/setup/templates/routes.ts'
 import { logoPages, wordingRoutes } from '#features/setup/wording/routes.ts'
@@ -218,6 +219,8 @@ export function createRoutes(
     sources: () => opened.sourceNames.all().filter(({ ip }) => !isIPv6(ip) || usesIpv6(app.config)),
     doctor: () => state.doctorReport(),
   }
+  const hasOpenMail: HasOpenMail = (db, accountId, streamId) =>
+    hasOpenEmail(db, accountId, streamId) || hasOpenBroadcast(db, streamId)
   const previews = createPreviewStore(app.clock, (accountId) => getTenantId(app.db, accountId))
   // In the order of the documentation.
   const routes: AnyElysia[] = [
@@ -251,9 +254,7 @@ export function createRoutes(
     domainReportRoutes(app),
     senderRuleRoutes(app, ruleWitnesses),
     domainTestRoutes(app, { takeRate, findUserEmail: (actor) => findActingUser(app, actor)?.email }),
-    streamRoutes(app, {
-      hasOpenMail: (db, accountId, streamId) => hasOpenEmail(db, accountId, streamId) || hasOpenBroadcast(db, streamId),
-    }),
+    streamRoutes(app, { hasOpenMail }),
     templateRoutes(app, { previews }),
     contactListRoutes(app),
     sequenceRoutes(app),
@@ -360,7 +361,7 @@ export function createRoutes(
     mcpRoutes({ version: VERSION, fetch }),
     oauthRoutes(app, people, authenticator),
     confirmPages(app, findActiveSlug),
-    resendRoutes(app, { maxAttempts, takeRate, renderedBodies, deleteDomain }),
+    resendRoutes(app, { maxAttempts, takeRate, renderedBodies, deleteDomain, hasOpenMail }),
     mailgunRoutes(app, { takeRate, parser, deleteDomain }),
     supabaseRoutes(app, { authenticator, takeRate }),
   ]

@@ -53,6 +53,18 @@ const RESEND_EMAIL = {
   ...{ subject: 'Hello', html: '<p>Hello</p>', text: 'Hello', scheduled_at: 'in 1 min', headers: { 'X-Own': 'x' } },
   ...{ tags: [{ name: 'a', value: 'b' }], attachments: [FILE] },
 }
+const RESEND_CONTACT = {
+  ...{ email: 'a@receiver.test', first_name: 'A', last_name: 'B', unsubscribed: true, properties: { a: 1, b: 'x' } },
+  ...{ segments: [{ id: ID }], topics: [{ id: ID, subscription: 'opt_in' }] },
+}
+const RESEND_BROADCAST = {
+  ...{ segment_id: ID, from: 'Ada <ada@sender.test>', subject: '{{{FIRST_NAME|x}}}', html: '{{{EMAIL}}}', text: 'x' },
+  ...{ reply_to: ['a@b.test'], topic_id: null, send: false, scheduled_at: 'in 1 min' },
+}
+const RESEND_TEMPLATE = {
+  ...{ name: 'A', alias: 'a', subject: 'S', html: '{{{X|y}}}', text: 'T' },
+  variables: [{ key: 'X', type: 'string', fallback_value: 'y' }],
+}
 const POSTMARK_MESSAGE = {
   ...{ From: 'Ada <ada@sender.test>', To: 'bob@receiver.test', Cc: 'c@receiver.test', Bcc: '', ReplyTo: 'a@b.test' },
   ...{ Subject: 'Hello', HtmlBody: '<p>Hello</p>', TextBody: 'Hello', Tag: 'a', Metadata: { a: 'b' } },
@@ -108,6 +120,11 @@ const BODIES: readonly (readonly [path: RegExp, body: unknown])[] = [
   [/^\/resend\/webhooks/, { endpoint: 'https://x.test/', events: ['email.sent'], status: 'disabled' }],
   [/^\/resend\/suppressions$/, { email: 'a@receiver.test' }],
   [/^\/resend\/suppressions\/batch/, { emails: ['a@receiver.test'], ids: [ID] }],
+  [/^\/resend\/\w+\/\{\w+\}\/topics$/, [{ id: ID, subscription: 'opt_out' }]],
+  [/^\/resend\/(?:contacts|\w+\/\{\w+\}\/contacts)/, RESEND_CONTACT],
+  [/^\/resend\/broadcasts/, RESEND_BROADCAST],
+  [/^\/resend\/templates/, RESEND_TEMPLATE],
+  [/^\/resend\/(?:segments|audiences|topics)/, { name: 'x', default_subscription: 'opt_in' }],
   [/email$/, POSTMARK_MESSAGE],
   [/email\/batch$/, [POSTMARK_MESSAGE, POSTMARK_MESSAGE]],
   [/email\/withTemplate$/, TEMPLATED],

@@ -1,50 +1,33 @@
 /** @module The attachments of emails that were sent, and of emails that were received. */
-import { Elysia } from 'elysia'
 import type { Actor, App } from '#features/core/app/app.ts'
-import { authenticated, requires } from '#features/core/app/http.ts'
 import { getInbound, type InboundEmail } from '#features/receiving/inbound/api/inbound-emails.ts'
 import { createFileLink, type LinkedFile } from '#features/receiving/received/parts.ts'
 import { getEmail, type StoredEmail } from '#features/sending/emails/read.ts'
 import { emailRowWire, isBodyHidden } from '#features/sending/emails/wire.ts'
-import type { Scope } from '#features/setup/api-keys/scopes.ts'
 import { notFound } from '#platform/errors.ts'
 import { isoTime } from '#platform/http/envelope.ts'
 import { RESEND_PREFIX } from './dialect.ts'
 import { pageOf } from './list.ts'
+import { type Call, on } from './route.ts'
 
-export const resendAttachmentRoutes = (app: App) =>
-  new Elysia({ name: 'resend-attachments' })
-    .use(
-      attachmentRoutes('/emails', 'emails:read', (actor, id) =>
-        listSentFiles(app, actor, getEmail(app.db, actor.accountId, id)),
-      ),
-    )
-    .use(
-      attachmentRoutes('/emails/receiving', 'inbound:read', ({ accountId }, id) =>
-        listReceivedFiles(app, getInbound(app.db, accountId, id)),
-      ),
-    )
+/** @param listFiles the attachments of an email; their ids are their numbers, from 0 */
+const routesOf = (path: string, scope: string, listFiles: (call: Call) => { readonly id: string }[]) => [
+  on(`GET ${path}/:id/attachments`, scope, (call) => pageOf(call.query, listFiles(call))),
+  on(`GET ${path}/:id/attachments/:part`, scope, (call) => {
+    const file = listFiles(call).find(({ id }) => id === call.part)
+    if (!file) throw notFound('attachment_not_found', 'Attachment not found; its id is its number, from 0.')
+    return { object: 'attachment', ...file }
+  }),
+]
 
-/** @param listFiles the attachments of an email, by its id; their own ids are their numbers, from 0 */
-const attachmentRoutes = (
-  path: string,
-  scope: Scope,
-  listFiles: (actor: Actor, id: string) => { readonly id: string }[],
-) =>
-  new Elysia({ prefix: `${RESEND_PREFIX}${path}/:id/attachments` })
-    .use(authenticated)
-    .get('/', ({ actor, params, query }) => pageOf(query, listFiles(actor, params.id)), {
-      detail: requires(scope),
-    })
-    .get(
-      '/:number',
-      ({ actor, params }) => {
-        const file = listFiles(actor, params.id).find(({ id }) => id === params.number)
-        if (!file) throw notFound('attachment_not_found', 'Attachment not found; its id is its number, from 0.')
-        return { object: 'attachment' as const, ...file }
-      },
-      { detail: requires(scope) },
-    )
+export const attachmentRoutes = [
+  ...routesOf('/emails', 'emails:read', ({ app, actor, accountId, id }) =>
+    listSentFiles(app, actor, getEmail(app.db, accountId, id)),
+  ),
+  ...routesOf('/emails/receiving', 'inbound:read', ({ app, accountId, id }) =>
+    listReceivedFiles(app, getInbound(app.db, accountId, id)),
+  ),
+]
 
 export const RESEND_FILES_PATH = `${RESEND_PREFIX}/files`
 

@@ -40,6 +40,13 @@ export function requireText(body: JsonObject, field: string): string {
 }
 
 /** Undefined for an absent field or null. */
+export function readFlag(body: JsonObject, field: string): boolean | undefined {
+  const value = body[field] ?? undefined
+  if (value !== undefined && typeof value !== 'boolean') throw invalid(field, `${field} must be true or false.`)
+  return value
+}
+
+/** Undefined for an absent field or null. */
 export function readTexts(body: JsonObject, field: string, maxItems: number): readonly string[] | undefined {
   const value = body[field]
   if (value === undefined || value === null) return undefined

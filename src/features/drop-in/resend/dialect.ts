@@ -7,31 +7,31 @@ import { AppError } from '#platform/errors.ts'
 import { readApiKey } from '#platform/http/authenticate.ts'
 import type { Dialect } from '#platform/http/dialect.ts'
 
-const MARKETING =
-  'Marketing mail is sent to contact lists here: /v1/contact-lists and /v1/newsletters, or the dashboard.'
-
 /**
  * First segments below the prefix of what Resend has, and this service has under another name or not at all: a 404 that
  * says so, because "no such route" would look like a wrong base URL.
  */
 const ABSENT_AREAS: Readonly<Record<string, string>> = {
-  audiences: MARKETING,
   automations: 'Start them from a webhook of your own.',
-  broadcasts: MARKETING,
-  'contact-properties': MARKETING,
-  contacts: MARKETING,
+  'contact-properties': 'Properties need no definition: any name in `properties` of a contact is stored.',
   events: 'Automations, which they start, do not exist here; GET /v1/events lists what happened to mail.',
   inboxes: 'Use agent mailboxes: /v1/agent-mailboxes.',
-  logs: 'GET /v1/events lists what happened to mail, GET /v1/audit-logs what was changed.',
   oauth: 'Access is by API keys only.',
-  segments: MARKETING,
-  templates: 'Use /v1/templates or the dashboard; emails name a template by its id or alias.',
-  topics: 'Use streams and contact lists, from which recipients unsubscribe: /v1/streams, /v1/contact-lists.',
   usage: 'GET /v1/account shows the quota and what is used of it.',
 }
 
 const ABSENT_ROUTES: readonly { readonly path: RegExp; readonly name: string; readonly instead: string }[] = [
   { path: /^\/emails\/metrics$/, name: 'Email metrics', instead: 'GET /v1/analytics/overview has such figures.' },
+  {
+    path: /^\/contacts\/imports(?:\/.*)?$/,
+    name: 'Imports of contacts',
+    instead: 'POST /v1/contact-lists/{id}/imports takes CSV files, and shows before what each line becomes.',
+  },
+  {
+    path: /^\/broadcasts\/[^/]+\/(?:recipients|clicked-links)$/,
+    name: 'Recipients and links of a broadcast',
+    instead: 'GET /v1/broadcasts/{id}/engagement counts them, and GET /v1/emails lists its emails.',
+  },
   { path: /^\/emails\/[^/]+\/share$/, name: 'Shared links to emails', instead: 'Open the email in the dashboard.' },
   {
     path: /^\/domains\/(?:claim|[^/]+\/claim(?:\/verify)?)$/,

@@ -1,17 +1,13 @@
 /** @module Domains: create, read, list, change, verify, delete. */
-import { Elysia } from 'elysia'
 import type { Actor, App } from '#features/core/app/app.ts'
-import { authenticated, requires } from '#features/core/app/http.ts'
 import {
   changeDomain,
   createDomain,
   type DnsSource,
   type Domain,
-  findDomain,
   getDomain,
   listDnsRecords,
   listDomains,
-  listDomainsAbove,
 } from '#features/setup/domains/domains.ts'
 import { listFormerDkimRecords } from '#features/setup/domains/model.ts'
 import { findRegistrableDomain } from '#features/setup/domains/name.ts'
@@ -20,83 +16,61 @@ import { verifyDomain } from '#features/setup/domains/verify.ts'
 import { invalid } from '#platform/errors.ts'
 import { isoTime } from '#platform/http/envelope.ts'
 import { setIgnored } from '#platform/http/ignored-fields.ts'
-import { formatUuid, parseUuid } from '#platform/ids.ts'
+import { formatUuid } from '#platform/ids.ts'
 import type { JsonObject } from '#platform/json-object.ts'
 import type { Millis } from '#platform/time/clock.ts'
-import { listUnknown, readBody, readText, requireJsonObject, requireText } from './body.ts'
-import { RESEND_PREFIX } from './dialect.ts'
-import { readPage } from './list.ts'
+import { listUnknown, readText, requireJsonObject, requireText } from './body.ts'
+import { readPage, sourceByRowId } from './list.ts'
+import { on, toReference } from './route.ts'
 
 /** Deleting a domain also ends its mail; `app` passes the use case of another feature. */
 export interface DomainRouteOptions {
   readonly deleteDomain: (app: App, actor: Actor, id: string) => Promise<void>
 }
 
-export const resendDomainRoutes = (app: App, { deleteDomain }: DomainRouteOptions) =>
-  new Elysia({ prefix: `${RESEND_PREFIX}/domains` })
-    .use(authenticated)
-    .get(
-      '/',
-      ({ actor: { accountId }, query }) =>
-        readPage(
-          query,
-          {
-            find(id) {
-              const uuid = parseUuid(id)
-              return uuid && findDomain(app.db, accountId, uuid)
-            },
-            listBelow: (window) => listDomains(app.db, accountId, window).domains,
-            listAbove: ({ id }, limit) => listDomainsAbove(app.db, accountId, id, limit),
-          },
-          toListedDomain,
-        ),
-      { detail: requires('domains:read') },
+const READS = 'domains:read'
+const WRITES = 'domains:write'
+
+export const domainRoutes = ({ deleteDomain }: DomainRouteOptions) => [
+  on('GET /domains', READS, ({ app, accountId, query }) => {
+    const getRow = (id: string) => getDomain(app.db, accountId, id)
+    const source = sourceByRowId(
+      app.db,
+      ['domains', accountId],
+      getRow,
+      (window) => listDomains(app.db, accountId, window).domains,
     )
-    .post(
-      '/',
-      async ({ actor, body, set, status }) => {
-        const wanted = readBody({ body, set }, ['name', ...CHANGEABLE])
-        const name = requireText(wanted, 'name')
-        // Read before anything is created, so that a wrong field creates nothing.
-        const { ignored, ...changes } = readChanges(wanted)
-        setIgnored(set.headers, ignored)
-        const { domain } = await createDomain(app, actor, name)
-        const changed = await applyChanges(app, actor, domain, changes).catch(async (error: unknown) => {
-          // A client that gets an error repeats the whole request.
-          await deleteDomain(app, actor, formatUuid(domain.uuid))
-          throw error
-        })
-        return status(201, toDomainDetail(app, changed))
-      },
-      { detail: requires('domains:write') },
-    )
-    .get('/:id', ({ actor: { accountId }, params: { id } }) => toDomainDetail(app, getDomain(app.db, accountId, id)), {
-      detail: requires('domains:read'),
+    return readPage(query, source, toListedDomain)
+  }),
+  on('POST /domains', WRITES, async ({ app, actor, read, headers }) => {
+    const wanted = read(['name', ...CHANGEABLE])
+    const name = requireText(wanted, 'name')
+    // Read before anything is created, so that a wrong field creates nothing.
+    const { ignored, ...changes } = readChanges(wanted)
+    setIgnored(headers, ignored)
+    const { domain } = await createDomain(app, actor, name)
+    const changed = await applyChanges(app, actor, domain, changes).catch(async (error: unknown) => {
+      // A client that gets an error repeats the whole request.
+      await deleteDomain(app, actor, formatUuid(domain.uuid))
+      throw error
     })
-    .patch(
-      '/:id',
-      async ({ actor, params: { id }, body, set }) => {
-        const { ignored, ...changes } = readChanges(readBody({ body, set }, CHANGEABLE))
-        setIgnored(set.headers, ignored)
-        const domain = await applyChanges(app, actor, getDomain(app.db, actor.accountId, id), changes)
-        return toReference(domain)
-      },
-      { detail: requires('domains:write') },
-    )
-    .post(
-      '/:id/verify',
-      async ({ actor, params: { id } }) => toReference((await verifyDomain(app, actor, id)).domain),
-      { detail: requires('domains:write') },
-    )
-    .delete(
-      '/:id',
-      async ({ actor, params: { id } }) => {
-        const domain = getDomain(app.db, actor.accountId, id)
-        await deleteDomain(app, actor, id)
-        return { ...toReference(domain), deleted: true }
-      },
-      { detail: requires('domains:write') },
-    )
+    return toDomainDetail(app, changed)
+  }),
+  on('GET /domains/:id', READS, ({ app, accountId, id }) => toDomainDetail(app, getDomain(app.db, accountId, id))),
+  on('PATCH /domains/:id', WRITES, async ({ app, actor, accountId, id, read, headers }) => {
+    const { ignored, ...changes } = readChanges(read(CHANGEABLE))
+    setIgnored(headers, ignored)
+    return toReference('domain', await applyChanges(app, actor, getDomain(app.db, accountId, id), changes))
+  }),
+  on('POST /domains/:id/verify', WRITES, async ({ app, actor, id }) =>
+    toReference('domain', (await verifyDomain(app, actor, id)).domain),
+  ),
+  on('DELETE /domains/:id', WRITES, async ({ app, actor, accountId, id }) => {
+    const domain = getDomain(app.db, accountId, id)
+    await deleteDomain(app, actor, id)
+    return { ...toReference('domain', domain), deleted: true }
+  }),
+]
 
 /** Region, TLS, return path and tracking by domain do not exist here. */
 const CHANGEABLE = ['capabilities', 'tracking_subdomain']
@@ -124,8 +98,6 @@ async function applyChanges(
   if (trackingSubdomain !== undefined) await setTrackingDomain(app, actor, id, `${trackingSubdomain}.${domain.domain}`)
   return getDomain(app.db, actor.accountId, id)
 }
-
-const toReference = ({ uuid }: Domain) => ({ object: 'domain' as const, id: formatUuid(uuid) })
 
 type Capability = 'enabled' | 'disabled'
 const toCapability = (isEnabled: boolean): Capability => (isEnabled ? 'enabled' : 'disabled')

@@ -1,7 +1,5 @@
 /** @module Emails that were sent: read, list, reschedule, cancel. */
-import { Elysia } from 'elysia'
 import type { App } from '#features/core/app/app.ts'
-import { authenticated, requires } from '#features/core/app/http.ts'
 import type { EventType } from '#features/core/events/record.ts'
 import {
   findEmail,
@@ -14,12 +12,12 @@ import {
 import { cancelEmail, rescheduleEmail } from '#features/sending/emails/scheduled.ts'
 import { emailRowWire, type MaxAttempts, type RenderBodies, readEmailBodies } from '#features/sending/emails/wire.ts'
 import type { Status } from '#features/sending/queue/status.ts'
+import type { RowWindow } from '#platform/db/row-window.ts'
 import { parseUuid } from '#platform/ids.ts'
-import type { JsonObject } from '#platform/json-object.ts'
 import { formatMailbox, parseMailboxList } from '#protocols/address/parse.ts'
-import { missingField, readBody } from './body.ts'
-import { RESEND_PREFIX } from './dialect.ts'
+import { missingField } from './body.ts'
 import { readPage } from './list.ts'
+import { on } from './route.ts'
 import { toSendAt, toTagPairs } from './translate.ts'
 
 export interface EmailRouteOptions {
@@ -27,63 +25,39 @@ export interface EmailRouteOptions {
   readonly renderedBodies: RenderBodies
 }
 
-export const resendEmailRoutes = (app: App, options: EmailRouteOptions) =>
-  new Elysia({ prefix: `${RESEND_PREFIX}/emails` })
-    .use(authenticated)
-    .get(
-      '/',
-      ({ actor: { accountId }, query }) =>
-        readPage(
-          query,
-          {
-            find(id) {
-              const uuid = parseUuid(id)
-              return uuid && findEmail(app.db, accountId, uuid)
-            },
-            keyOf: ({ createdAt, id }) => [createdAt, id],
-            listBelow: (window) => listEmails(app.db, accountId, ANY_EMAIL, window).emails,
-            listAbove: (email, limit) => listEmailsAbove(app.db, accountId, email, limit),
-          },
-          (email) => toListedEmail(app, accountId, email, options.maxAttempts),
-        ),
-      { detail: requires('emails:read') },
-    )
-    .get(
-      '/:id',
-      async ({ actor: { accountId }, params: { id } }) => {
-        const email = getEmail(app.db, accountId, id)
-        const { html, text } = await readEmailBodies(app, email, options.renderedBodies)
-        return toEmailDetail(app, accountId, email, { html, text, maxAttempts: options.maxAttempts })
+export const emailRoutes = (options: EmailRouteOptions) => [
+  on('GET /emails/', 'emails:read', ({ app, app: { db }, accountId, query }) => {
+    const source = {
+      find(id: string) {
+        const uuid = parseUuid(id)
+        return uuid && findEmail(db, accountId, uuid)
       },
-      { detail: requires('emails:read') },
-    )
-    .patch(
-      '/:id',
-      async ({ actor, params: { id }, body, set }) => {
-        const wanted = readBody({ body, set }, ['scheduled_at'])
-        await rescheduleEmail(app, actor, id, { send_at: requireSendAt(app, wanted) })
-        return toReference(id)
-      },
-      { detail: requires('emails:send') },
-    )
-    .post(
-      '/:id/cancel',
-      async ({ actor, params: { id } }) => {
-        await cancelEmail(app, actor, id)
-        return toReference(id)
-      },
-      { detail: requires('emails:send') },
-    )
+      keyOf: ({ createdAt, id }: StoredEmail) => [createdAt, id],
+      listBelow: (window: RowWindow) => listEmails(db, accountId, ANY_EMAIL, window).emails,
+      listAbove: (email: StoredEmail, limit: number) => listEmailsAbove(db, accountId, email, limit),
+    }
+    return readPage(query, source, (email) => toListedEmail(app, accountId, email, options.maxAttempts))
+  }),
+  on('GET /emails/:id', 'emails:read', async ({ app, accountId, id }) => {
+    const email = getEmail(app.db, accountId, id)
+    const { html, text } = await readEmailBodies(app, email, options.renderedBodies)
+    return toEmailDetail(app, accountId, email, { html, text, maxAttempts: options.maxAttempts })
+  }),
+  on('PATCH /emails/:id', 'emails:send', async ({ app, actor, id, read }) => {
+    const sendAt = toSendAt(read(['scheduled_at'])['scheduled_at'], app.clock.now())
+    if (sendAt === undefined) throw missingField('scheduled_at')
+    await rescheduleEmail(app, actor, id, { send_at: sendAt })
+    return toEmailReference(id)
+  }),
+  on('POST /emails/:id/cancel', 'emails:send', async ({ app, actor, id }) => {
+    await cancelEmail(app, actor, id)
+    return toEmailReference(id)
+  }),
+]
 
 const ANY_EMAIL = { status: undefined, from: 0, to: Number.MAX_SAFE_INTEGER }
 
-const toReference = (id: string) => ({ object: 'email' as const, id: id.toLowerCase() })
-
-function requireSendAt(app: App, body: JsonObject): string {
-  const sendAt = toSendAt(body['scheduled_at'], app.clock.now())
-  if (sendAt === undefined) throw missingField('scheduled_at')
-  return sendAt
-}
+const toEmailReference = (id: string) => ({ object: 'email' as const, id: id.toLowerCase() })
 
 /** The clients' names of what happened last to an email. */
 const BY_EVENT = {

@@ -2,6 +2,9 @@
  * @module Lists as Resend's clients page them: `limit`, and `after` or `before` the id of an item. Lists are newest
  * first: what is after an item is older.
  */
+import type { Database } from 'bun:sqlite'
+import { attempt } from '#platform/attempt.ts'
+import { prepareStatements } from '#platform/db/open.ts'
 import type { RowKey, RowWindow } from '#platform/db/row-window.ts'
 import { invalid } from '#platform/errors.ts'
 import { parseQueryInteger } from '#platform/http/schemas.ts'
@@ -9,15 +12,15 @@ import { parseQueryInteger } from '#platform/http/schemas.ts'
 const DEFAULT_LIMIT = 20
 const MAX_LIMIT = 100
 
-interface ListSource<Row> {
+interface ListSource<Row, Found> {
   /** The row with this id; undefined when there is none. */
-  readonly find: (id: string) => Row | undefined
+  readonly find: (id: string) => Found | undefined
   /** The position of a row; default: its id. */
-  readonly keyOf?: (row: Row) => RowKey
+  readonly keyOf?: (row: Found) => RowKey
   /** Rows after a position, or from the start. */
   readonly listBelow: (window: RowWindow) => readonly Row[]
   /** The rows right before a row, newest first. */
-  readonly listAbove: (row: Row, limit: number) => readonly Row[]
+  readonly listAbove: (row: Found, limit: number) => readonly Row[]
 }
 
 export interface ListPage<Row> {
@@ -26,19 +29,58 @@ export interface ListPage<Row> {
   readonly data: Row[]
 }
 
-type Query = Readonly<Record<string, string | undefined>>
+export type Query = Readonly<Record<string, string | undefined>>
+
+/** The highest of the next ids above ?2. */
+const prepareTop = (db: Pick<Database, 'prepare'>, rows: string) =>
+  db.prepare<{ id: number | null }, [number, number, number]>(
+    `SELECT MAX(id) AS id FROM (SELECT id FROM ${rows} AND id > ?2 ORDER BY id LIMIT ?3)`,
+  )
+
+const sql = prepareStatements((db) => ({
+  contact_lists: prepareTop(db, 'contact_lists WHERE account_id = ?1 AND deleted_at IS NULL'),
+  domains: prepareTop(db, 'domains WHERE account_id = ?1 AND deleted_at IS NULL'),
+  inbound_emails: prepareTop(db, 'inbound_emails INDEXED BY inbound_emails_account WHERE account_id = ?1'),
+  contacts: prepareTop(db, 'contacts INDEXED BY contacts_list WHERE list_id = ?1'),
+  newsletters: prepareTop(db, 'newsletters INDEXED BY newsletters_account WHERE account_id = ?1'),
+  request_logs: prepareTop(db, 'request_logs WHERE account_id = ?1'),
+  templates: prepareTop(db, 'templates WHERE account_id = ?1 AND deleted_at IS NULL'),
+}))
+
+interface WithId {
+  readonly id: number
+}
+
+/**
+ * The source of a list by row id that is read in one direction only.
+ * @param owner row id of the account, for contacts of their list
+ * @param getRow throws or returns undefined when there is no such row
+ */
+export const sourceByRowId = <Row extends WithId>(
+  db: Database,
+  [table, owner]: readonly [table: keyof ReturnType<typeof sql>, owner: number],
+  getRow: (id: string) => WithId | undefined,
+  listBelow: (window: RowWindow) => readonly Row[],
+): ListSource<Row, WithId> => ({
+  find: (id) => attempt(() => getRow(id)),
+  listBelow,
+  listAbove({ id: from }, limit) {
+    const top = sql(db)[table].get(owner, from, limit)?.id ?? from
+    return listBelow({ after: [top + 1], offset: 0, limit }).filter(({ id }) => id > from)
+  },
+})
 
 /** A page of a list. Throws a 422 for a limit or an id that is not valid. */
-export function readPage<Row extends { readonly id: number | string }, Item>(
+export function readPage<Row, Item, Found extends { readonly id: number | string }>(
   query: Query,
-  { find, keyOf = ({ id }) => [id], listBelow, listAbove }: ListSource<Row>,
+  { find, keyOf = ({ id }) => [id], listBelow, listAbove }: ListSource<Row, Found>,
   toItem: (row: Row) => Item,
 ): ListPage<Item> {
   const { after, before } = query
   const limit = parseQueryInteger('limit', query['limit'], { fallback: DEFAULT_LIMIT, minimum: 1, maximum: MAX_LIMIT })
   if (after !== undefined && before !== undefined)
     throw invalid('before', 'after and before cannot be combined; set only one of them.')
-  const requireRow = (name: string, id: string): Row => {
+  const requireRow = (name: string, id: string): Found => {
     const row = find(id)
     if (!row) throw invalid(name, `${name} must be the id of an item of this list.`)
     return row

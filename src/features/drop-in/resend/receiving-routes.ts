@@ -1,14 +1,11 @@
 /** @module Received emails: read, list. */
-import { Elysia } from 'elysia'
 import type { App } from '#features/core/app/app.ts'
-import { authenticated, requires } from '#features/core/app/http.ts'
 import { createBodyReader, readStoredContent } from '#features/core/app/stored-content.ts'
 import {
   findInbound,
   getInbound,
   type InboundEmail,
   listInbound,
-  listInboundAbove,
 } from '#features/receiving/inbound/api/inbound-emails.ts'
 import { toHeadersWire } from '#features/receiving/inbound/api/model.ts'
 import { invalid } from '#platform/errors.ts'
@@ -17,37 +14,27 @@ import { formatUuid } from '#platform/ids.ts'
 import { days } from '#platform/units.ts'
 import { embedPictures, type InlinePicture, MAX_PICTURE_BYTES } from '#protocols/mime/inline-pictures.ts'
 import { toFileWire } from './attachment-routes.ts'
-import { RESEND_PREFIX } from './dialect.ts'
 import { toMailboxes } from './email-routes.ts'
-import { readPage } from './list.ts'
+import { readPage, sourceByRowId } from './list.ts'
+import { on } from './route.ts'
 
-export const resendReceivingRoutes = (app: App) =>
-  new Elysia({ prefix: `${RESEND_PREFIX}/emails/receiving` })
-    .use(authenticated)
-    .get(
-      '/',
-      ({ actor: { accountId }, query }) =>
-        readPage(
-          query,
-          {
-            find: (id) => findInbound(app.db, accountId, id),
-            listBelow: (window) => listInbound(app.db, accountId, {}, window).emails,
-            listAbove: ({ id }, limit) => listInboundAbove(app.db, accountId, id, limit),
-          },
-          toListedReceived,
-        ),
-      { detail: requires('inbound:read') },
+export const receivingRoutes = [
+  on('GET /emails/receiving', 'inbound:read', ({ app: { db }, accountId, query }) => {
+    const getRow = (id: string) => findInbound(db, accountId, id)
+    const source = sourceByRowId(
+      db,
+      ['inbound_emails', accountId],
+      getRow,
+      (window) => listInbound(db, accountId, {}, window).emails,
     )
-    .get(
-      '/:id',
-      ({ actor: { accountId }, params: { id }, query }) => {
-        const format = query['html_format'] ?? 'data_uri'
-        if (format !== 'data_uri' && format !== 'cid')
-          throw invalid('html_format', 'html_format must be data_uri or cid.')
-        return toReceivedDetail(app, getInbound(app.db, accountId, id), format)
-      },
-      { detail: requires('inbound:read') },
-    )
+    return readPage(query, source, toListedReceived)
+  }),
+  on('GET /emails/receiving/:id', 'inbound:read', ({ app, accountId, id, query }) => {
+    const format = query['html_format'] ?? 'data_uri'
+    if (format !== 'data_uri' && format !== 'cid') throw invalid('html_format', 'html_format must be data_uri or cid.')
+    return toReceivedDetail(app, getInbound(app.db, accountId, id), format)
+  }),
+]
 
 export const toListedReceived = (email: InboundEmail) => ({
   id: formatUuid(email.uuid),

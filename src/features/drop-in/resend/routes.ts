@@ -15,14 +15,19 @@ import { attachmentRefs, emailRowWire } from '#features/sending/emails/wire.ts'
 import { notFound } from '#platform/errors.ts'
 import { publicRoute } from '#platform/http/access.ts'
 import { formatUuid } from '#platform/ids.ts'
-import { resendApiKeyRoutes } from './api-key-routes.ts'
-import { RESEND_FILES_PATH, resendAttachmentRoutes } from './attachment-routes.ts'
-import { type DomainRouteOptions, resendDomainRoutes } from './domain-routes.ts'
-import { type EmailRouteOptions, resendEmailRoutes } from './email-routes.ts'
-import { resendReceivingRoutes } from './receiving-routes.ts'
+import { apiKeyRoutes } from './api-key-routes.ts'
+import { attachmentRoutes, RESEND_FILES_PATH } from './attachment-routes.ts'
+import { broadcastRoutes } from './broadcast-routes.ts'
+import { contactRoutes, type TopicRouteOptions, topicRoutes } from './contact-routes.ts'
+import { type DomainRouteOptions, domainRoutes } from './domain-routes.ts'
+import { type EmailRouteOptions, emailRoutes } from './email-routes.ts'
+import { logRoutes } from './log-routes.ts'
+import { receivingRoutes } from './receiving-routes.ts'
+import { createRoutes } from './route.ts'
 import { resendSendRoutes, type SendRouteOptions } from './send-routes.ts'
-import { resendSuppressionRoutes } from './suppression-routes.ts'
-import { resendWebhookRoutes } from './webhook-routes.ts'
+import { suppressionRoutes } from './suppression-routes.ts'
+import { templateRoutes } from './template-routes.ts'
+import { webhookRoutes } from './webhook-routes.ts'
 
 const resendFileRoutes = (app: App) =>
   new Elysia().get(
@@ -50,16 +55,29 @@ async function respondWithSent(app: App, request: Request, { accountId, uuid, in
 }
 
 /** Values from features that this one may not import; `src/app` passes them. */
-export interface ResendRouteOptions extends SendRouteOptions, EmailRouteOptions, DomainRouteOptions {}
+export interface ResendRouteOptions
+  extends SendRouteOptions,
+    EmailRouteOptions,
+    DomainRouteOptions,
+    TopicRouteOptions {}
 
 export const resendRoutes = (app: App, options: ResendRouteOptions) =>
   new Elysia({ name: 'resend' })
     .use(resendSendRoutes(app, options))
-    .use(resendEmailRoutes(app, options))
-    .use(resendReceivingRoutes(app))
-    .use(resendAttachmentRoutes(app))
     .use(resendFileRoutes(app))
-    .use(resendDomainRoutes(app, options))
-    .use(resendApiKeyRoutes(app))
-    .use(resendWebhookRoutes(app))
-    .use(resendSuppressionRoutes(app))
+    .use(
+      createRoutes(app, [
+        ...emailRoutes(options),
+        ...receivingRoutes,
+        ...attachmentRoutes,
+        ...domainRoutes(options),
+        ...apiKeyRoutes,
+        ...webhookRoutes,
+        ...suppressionRoutes,
+        ...contactRoutes,
+        ...topicRoutes(options),
+        ...broadcastRoutes(options),
+        ...templateRoutes,
+        ...logRoutes,
+      ]),
+    )

@@ -14,6 +14,7 @@ import { setIgnored } from '#platform/http/ignored-fields.ts'
 import { withoutTimeLimit } from '#platform/http/request-context.ts'
 import { once } from '#platform/http/route-table.ts'
 import type { JsonObject } from '#platform/json-object.ts'
+import { requireTopic } from './contact-routes.ts'
 import { RESEND_PREFIX, toResendWords } from './dialect.ts'
 import { type FetchedFiles, fetchRemoteFiles } from './remote-files.ts'
 import { type TranslatedEmail, type TranslationContext, translateEmail } from './translate.ts'
@@ -77,6 +78,7 @@ export interface SentBatch {
 const createContext = (app: App, actor: Actor): TranslationContext => ({
   now: app.clock.now(),
   findTemplate: (id) => findTemplateById(app.db, actor.accountId, id),
+  getStreamSlug: (topicId) => requireTopic(app, actor.accountId, topicId).slug,
 })
 
 interface SingleSend {

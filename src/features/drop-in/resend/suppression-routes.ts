@@ -2,7 +2,6 @@
  * @module The suppression list: add, read, list, remove, one address or many. The ids of this interface are sealed row
  * ids, because suppressions are not found by their public id.
  */
-import { Elysia } from 'elysia'
 import {
   addSuppression,
   findSuppressionById,
@@ -13,103 +12,75 @@ import {
   type Suppression,
 } from '#features/audience/suppressions/suppressions.ts'
 import type { App } from '#features/core/app/app.ts'
-import { authenticated, requires } from '#features/core/app/http.ts'
 import type { KeyRing } from '#platform/crypto/crypto.ts'
 import { openSealedToken, sealedTokenLength, sealToken } from '#platform/crypto/sealed-token.ts'
 import { encodeVarint, MAX_VARINT_BYTES } from '#platform/crypto/token-bytes.ts'
+import type { RowWindow } from '#platform/db/row-window.ts'
 import { invalid, notFound } from '#platform/errors.ts'
 import { isoTime } from '#platform/http/envelope.ts'
 import { formatUuid } from '#platform/ids.ts'
-import { missingField, readBody, readTexts, requireText } from './body.ts'
-import { RESEND_PREFIX } from './dialect.ts'
+import { missingField, readTexts, requireText } from './body.ts'
 import { readPage } from './list.ts'
+import { on } from './route.ts'
 
 const MAX_BATCH_SIZE = 100
 
-const READS = requires('suppressions:read')
-const WRITES = requires('suppressions:write')
+const READS = 'suppressions:read'
+const WRITES = 'suppressions:write'
 
-export const resendSuppressionRoutes = (app: App) =>
-  new Elysia({ prefix: `${RESEND_PREFIX}/suppressions` })
-    .use(authenticated)
-    .get(
-      '/',
-      ({ actor: { accountId }, query }) => {
-        const reason = parseOrigin(query['origin'])
-        return readPage(
-          query,
-          {
-            find: (id) => findById(app, accountId, id),
-            listBelow: (window) => listSuppressions(app.db, accountId, { reason }, window).suppressions,
-            listAbove: ({ id }, limit) => listSuppressionsAfter(app.db, accountId, id, limit, reason).toReversed(),
-          },
-          (suppression) => toListedSuppression(app.keys, suppression),
-        )
-      },
-      { detail: READS },
-    )
-    .post(
-      '/',
-      async ({ actor, body, set }) => {
-        const address = requireText(readBody({ body, set }, ['email']), 'email')
-        return toReference(app.keys, await addSuppression(app, actor, { address }))
-      },
-      { detail: WRITES },
-    )
-    .post(
-      '/batch/add',
-      async ({ actor, body, set }) => {
-        const emails = readTexts(readBody({ body, set }, ['emails']), 'emails', MAX_BATCH_SIZE)
-        if (!emails || emails.length === 0) throw missingField('emails')
-        // All are checked before the first is added.
-        for (const [index, email] of emails.entries()) {
-          const listed = parseSuppressedAddress(email)
-          if ('reason' in listed)
-            throw invalid(`emails.${index}`, `emails.${index}: ${listed.reason}`, 'invalid_address')
-        }
-        const added = await Promise.all(emails.map((address) => addSuppression(app, actor, { address })))
-        return { data: added.map((suppression) => toReference(app.keys, suppression)) }
-      },
-      { detail: WRITES },
-    )
-    .post(
-      '/batch/remove',
-      async ({ actor, body, set }) => {
-        const wanted = readBody({ body, set }, ['emails', 'ids'])
-        const emails = readTexts(wanted, 'emails', MAX_BATCH_SIZE)
-        const ids = readTexts(wanted, 'ids', MAX_BATCH_SIZE)
-        const names = emails ?? ids
-        if (!names || names.length === 0) throw missingField('emails')
-        if (emails && ids) throw invalid('ids', 'emails and ids cannot be combined; set only one of them.')
-        const data = await Promise.all(
-          names.map(async (name) => {
-            const found = findSuppression(app, actor.accountId, name)
-            const removed = found ? await removeSuppression(app, actor, found.address) : 0
-            const reference = found ? toReference(app.keys, found) : { object: 'suppression' as const, id: name }
-            return { ...reference, deleted: removed > 0 }
-          }),
-        )
-        return { data }
-      },
-      { detail: WRITES },
-    )
-    .get(
-      '/:id',
-      ({ actor: { accountId }, params: { id } }) => ({
-        object: 'suppression' as const,
-        ...toListedSuppression(app.keys, requireSuppression(app, accountId, id)),
+export const suppressionRoutes = [
+  on('GET /suppressions', READS, ({ app, accountId, query }) => {
+    const reason = parseOrigin(query['origin'])
+    const source = {
+      find: (id: string) => findById(app, accountId, id),
+      listBelow: (window: RowWindow) => listSuppressions(app.db, accountId, { reason }, window).suppressions,
+      listAbove: ({ id }: Suppression, limit: number) =>
+        listSuppressionsAfter(app.db, accountId, id, limit, reason).toReversed(),
+    }
+    return readPage(query, source, (suppression) => toListedSuppression(app.keys, suppression))
+  }),
+  on('POST /suppressions', WRITES, async ({ app, actor, read }) => {
+    const address = requireText(read(['email']), 'email')
+    return toReference(app.keys, await addSuppression(app, actor, { address }))
+  }),
+  on('POST /suppressions/batch/add', WRITES, async ({ app, actor, read }) => {
+    const emails = readTexts(read(['emails']), 'emails', MAX_BATCH_SIZE)
+    if (!emails || emails.length === 0) throw missingField('emails')
+    // All are checked before the first is added.
+    for (const [index, email] of emails.entries()) {
+      const listed = parseSuppressedAddress(email)
+      if ('reason' in listed) throw invalid(`emails.${index}`, `emails.${index}: ${listed.reason}`, 'invalid_address')
+    }
+    const added = await Promise.all(emails.map((address) => addSuppression(app, actor, { address })))
+    return { data: added.map((suppression) => toReference(app.keys, suppression)) }
+  }),
+  on('POST /suppressions/batch/remove', WRITES, async ({ app, actor, accountId, read }) => {
+    const wanted = read(['emails', 'ids'])
+    const emails = readTexts(wanted, 'emails', MAX_BATCH_SIZE)
+    const ids = readTexts(wanted, 'ids', MAX_BATCH_SIZE)
+    const names = emails ?? ids
+    if (!names || names.length === 0) throw missingField('emails')
+    if (emails && ids) throw invalid('ids', 'emails and ids cannot be combined; set only one of them.')
+    const data = await Promise.all(
+      names.map(async (name) => {
+        const found = findSuppression(app, accountId, name)
+        const removed = found ? await removeSuppression(app, actor, found.address) : 0
+        const reference = found ? toReference(app.keys, found) : { object: 'suppression', id: name }
+        return { ...reference, deleted: removed > 0 }
       }),
-      { detail: READS },
     )
-    .delete(
-      '/:id',
-      async ({ actor, params: { id } }) => {
-        const found = requireSuppression(app, actor.accountId, id)
-        await removeSuppression(app, actor, found.address)
-        return { ...toReference(app.keys, found), deleted: true }
-      },
-      { detail: WRITES },
-    )
+    return { data }
+  }),
+  on('GET /suppressions/:id', READS, ({ app, accountId, id }) => ({
+    object: 'suppression',
+    ...toListedSuppression(app.keys, requireSuppression(app, accountId, id)),
+  })),
+  on('DELETE /suppressions/:id', WRITES, async ({ app, actor, accountId, id }) => {
+    const found = requireSuppression(app, accountId, id)
+    await removeSuppression(app, actor, found.address)
+    return { ...toReference(app.keys, found), deleted: true }
+  }),
+]
 
 const CONTEXT = 'resend suppression id'
 const MAX_ID_LENGTH = sealedTokenLength(MAX_VARINT_BYTES)

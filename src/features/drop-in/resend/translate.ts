@@ -12,7 +12,7 @@ import { isoTime } from '#platform/http/envelope.ts'
 import { isJsonObject, type JsonObject } from '#platform/json-object.ts'
 import type { Millis } from '#platform/time/clock.ts'
 import { parseDateTime } from '#platform/time/date-time.ts'
-import { listUnknown, missingField } from './body.ts'
+import { listUnknown, missingField, readText } from './body.ts'
 
 export interface RemoteFile {
   readonly index: number
@@ -24,7 +24,7 @@ export interface TranslatedEmail {
   readonly request: JsonObject & { readonly attachments?: readonly JsonObject[] }
   /** Files whose content is missing in `request`. */
   readonly remoteFiles: readonly RemoteFile[]
-  /** What the client sent and is not used, such as `topic_id` and `headers.Message-ID`. */
+  /** What the client sent and is not used, such as `headers.Message-ID`. */
   readonly ignored: readonly string[]
 }
 
@@ -32,19 +32,26 @@ export interface TranslationContext {
   readonly now: Millis
   /** The alias and locale of a template that is named by its id; undefined when the text is no id of a template. */
   readonly findTemplate: (id: string) => TemplateName | undefined
+  /** The slug of the stream that a topic is; throws when there is no such topic. */
+  readonly getStreamSlug: (topicId: string) => string
 }
 
-const FIELDS = 'from to cc bcc reply_to subject html text headers tags attachments scheduled_at template'.split(' ')
+const FIELDS =
+  'from to cc bcc reply_to subject html text headers tags attachments scheduled_at template topic_id'.split(' ')
 const TEMPLATE_FIELDS = ['id', 'variables', 'locale']
 const ATTACHMENT_FIELDS = ['filename', 'content', 'path', 'content_type', 'content_id']
 
 /** Throws a 422 for what cannot be translated. Fields of a wrong type pass: the check of our request names them. */
-export function translateEmail(body: unknown, { now, findTemplate }: TranslationContext): TranslatedEmail {
+export function translateEmail(
+  body: unknown,
+  { now, findTemplate, getStreamSlug }: TranslationContext,
+): TranslatedEmail {
   const email = requireObject(body)
   const template = readTemplate(email['template'], findTemplate)
   requireFields(email, template !== undefined)
   const reply = toList(email['reply_to'])
-  const { headers, dropped, locale } = translateHeaders(email['headers'], reply !== undefined)
+  const topicId = readText(email, 'topic_id') || undefined
+  const { headers, dropped, locale } = translateHeaders(email['headers'], reply !== undefined, topicId === undefined)
   const files = translateAttachments(email['attachments'])
   const sendAt = toSendAt(email['scheduled_at'], now)
   const tags = translateTags(email['tags'])
@@ -63,6 +70,8 @@ export function translateEmail(body: unknown, { now, findTemplate }: Translation
     template_alias: template?.alias,
     template_data: template?.variables,
     locale: template && (locale ?? template.locale),
+    // Only such mail is stopped when its recipient leaves the stream.
+    ...(topicId !== undefined && { stream: getStreamSlug(topicId), transactional: false }),
     ...(files && { attachments: files.attachments }),
   }
   return {
@@ -138,9 +147,11 @@ const LOCALE_HEADER = /^x-tassis-locale$/i
 function translateHeaders(
   value: unknown,
   hasReplyTo: boolean,
+  isTransactional: boolean,
 ): { headers: unknown; dropped: readonly string[]; locale?: unknown } {
   if (!isJsonObject(value)) return { headers: value ?? undefined, dropped: [] }
-  const isDropped = (name: string) => isReservedHeader(name) || (hasReplyTo && name.toLowerCase() === 'reply-to')
+  const isDropped = (name: string) =>
+    isReservedHeader(name, isTransactional) || (hasReplyTo && name.toLowerCase() === 'reply-to')
   const kept = Object.entries(value).filter(
     ([name, text]) => isGiven(text) && !isDropped(name) && !LOCALE_HEADER.test(name),
   )

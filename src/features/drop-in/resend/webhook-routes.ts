@@ -1,7 +1,4 @@
 /** @module Webhooks: create, read, list, change, delete. */
-import { Elysia } from 'elysia'
-import type { App } from '#features/core/app/app.ts'
-import { authenticated, requires } from '#features/core/app/http.ts'
 import { RESEND_EVENTS, RESEND_NAMES } from '#features/webhooks/webhooks/event-names.ts'
 import { changeWebhook, createWebhook, deleteWebhook } from '#features/webhooks/webhooks/manage/change.ts'
 import { getWebhook, listWebhooks, type Webhook } from '#features/webhooks/webhooks/manage/webhooks.ts'
@@ -9,75 +6,53 @@ import { invalid } from '#platform/errors.ts'
 import { isoTime } from '#platform/http/envelope.ts'
 import { setIgnored } from '#platform/http/ignored-fields.ts'
 import { formatUuid } from '#platform/ids.ts'
-import { missingField, readBody, readText, readTexts, requireText } from './body.ts'
-import { RESEND_PREFIX } from './dialect.ts'
+import { missingField, readText, readTexts, requireText } from './body.ts'
 import { pageOf } from './list.ts'
+import { on, toDeleted, toReference } from './route.ts'
 
 /** Above the number of webhooks that an account may have. */
 const MAX_WEBHOOKS = 1000
 const MAX_EVENT_NAMES = 100
 
-export const resendWebhookRoutes = (app: App) =>
-  new Elysia({ prefix: `${RESEND_PREFIX}/webhooks` })
-    .use(authenticated)
-    .get(
-      '/',
-      ({ actor: { accountId }, query }) => {
-        const { rows: webhooks } = listWebhooks(app.db, accountId, { limit: MAX_WEBHOOKS, offset: 0 })
-        return pageOf(query, webhooks.map(toListedWebhook))
-      },
-      { detail: requires('webhooks:read') },
-    )
-    .post(
-      '/',
-      async ({ actor, body, set, status }) => {
-        const wanted = readBody({ body, set }, ['endpoint', 'events'])
-        const url = requireText(wanted, 'endpoint')
-        const names = readTexts(wanted, 'events', MAX_EVENT_NAMES)
-        if (!names || names.length === 0) throw missingField('events')
-        const { events, ignored } = translateEvents(names)
-        const { webhook, secret } = await createWebhook(app, actor, { url, events, format: 'resend' })
-        setIgnored(set.headers, ignored)
-        return status(201, { ...toReference(webhook), signing_secret: secret })
-      },
-      { detail: requires('webhooks:write') },
-    )
-    .get(
-      '/:id',
-      ({ actor: { accountId }, params: { id } }) => ({
-        object: 'webhook' as const,
-        ...toListedWebhook(getWebhook(app.db, accountId, id)),
-        // Shown at creation, and later only to signed-in users.
-        signing_secret: '',
-      }),
-      { detail: requires('webhooks:read') },
-    )
-    .patch(
-      '/:id',
-      async ({ actor, params: { id }, body, set }) => {
-        const before = getWebhook(app.db, actor.accountId, id)
-        const wanted = readBody({ body, set }, ['endpoint', 'events', 'status'])
-        const names = readTexts(wanted, 'events', MAX_EVENT_NAMES)
-        const { events, ignored } = names ? translateEvents(names) : { events: before.events, ignored: [] }
-        const isActive = parseStatus(readText(wanted, 'status')) ?? before.isActive
-        const url = readText(wanted, 'endpoint') ?? before.url
-        const changed = await changeWebhook(app, actor, id, { url, events, isActive })
-        setIgnored(set.headers, ignored)
-        return toReference(changed)
-      },
-      { detail: requires('webhooks:write') },
-    )
-    .delete(
-      '/:id',
-      async ({ actor, params: { id } }) => {
-        const webhook = getWebhook(app.db, actor.accountId, id)
-        await deleteWebhook(app, actor, id)
-        return { ...toReference(webhook), deleted: true }
-      },
-      { detail: requires('webhooks:write') },
-    )
+const READS = 'webhooks:read'
+const WRITES = 'webhooks:write'
 
-const toReference = ({ uuid }: Webhook) => ({ object: 'webhook' as const, id: formatUuid(uuid) })
+export const webhookRoutes = [
+  on('GET /webhooks', READS, ({ app, accountId, query }) => {
+    const { rows: webhooks } = listWebhooks(app.db, accountId, { limit: MAX_WEBHOOKS, offset: 0 })
+    return pageOf(query, webhooks.map(toListedWebhook))
+  }),
+  on('POST /webhooks', WRITES, async ({ app, actor, read, headers }) => {
+    const wanted = read(['endpoint', 'events'])
+    const url = requireText(wanted, 'endpoint')
+    const names = readTexts(wanted, 'events', MAX_EVENT_NAMES)
+    if (!names || names.length === 0) throw missingField('events')
+    const { events, ignored } = translateEvents(names)
+    const { webhook, secret } = await createWebhook(app, actor, { url, events, format: 'resend' })
+    setIgnored(headers, ignored)
+    return { ...toReference('webhook', webhook), signing_secret: secret }
+  }),
+  on('GET /webhooks/:id', READS, ({ app, accountId, id }) => ({
+    object: 'webhook',
+    ...toListedWebhook(getWebhook(app.db, accountId, id)),
+    // Shown at creation, and later only to signed-in users.
+    signing_secret: '',
+  })),
+  on('PATCH /webhooks/:id', WRITES, async ({ app, actor, accountId, id, read, headers }) => {
+    const before = getWebhook(app.db, accountId, id)
+    const wanted = read(['endpoint', 'events', 'status'])
+    const names = readTexts(wanted, 'events', MAX_EVENT_NAMES)
+    const { events, ignored } = names ? translateEvents(names) : { events: before.events, ignored: [] }
+    const isActive = parseStatus(readText(wanted, 'status')) ?? before.isActive
+    const url = readText(wanted, 'endpoint') ?? before.url
+    const changed = await changeWebhook(app, actor, id, { url, events, isActive })
+    setIgnored(headers, ignored)
+    return toReference('webhook', changed)
+  }),
+  on('DELETE /webhooks/:id', WRITES, ({ app, actor, id }) =>
+    deleteWebhook(app, actor, id).then(() => toDeleted('webhook', id)),
+  ),
+]
 
 export const toListedWebhook = (webhook: Webhook) => ({
   id: formatUuid(webhook.uuid),

@@ -12,6 +12,7 @@ import { attempt } from '#platform/attempt.ts'
 import { codesOf } from '#platform/db/codes.ts'
 import type { Tx } from '#platform/db/commit.ts'
 import { insertSql, prepareStatements } from '#platform/db/open.ts'
+import { belowId, type RowWindow } from '#platform/db/row-window.ts'
 import type { AppError } from '#platform/errors.ts'
 import { readApiKey } from '#platform/http/authenticate.ts'
 import type { Dialect } from '#platform/http/dialect.ts'
@@ -71,7 +72,21 @@ const IDS_PER_MS = 1024
 export const toLogId = (at: Millis): number => at * IDS_PER_MS
 export const toLogTime = (id: number): Millis => Math.floor(id / IDS_PER_MS)
 
+const ACTOR_UUID = "unhex(replace(actor_id, '-', ''))"
+
 const sql = prepareStatements((db) => ({
+  newest: db.prepare<{ id: number }, [number, number, number]>(
+    'SELECT id FROM request_logs WHERE account_id = ? AND id < ? ORDER BY id DESC LIMIT ?',
+  ),
+  byId: db.prepare<StoredLogEntry, [number, number]>(
+    `SELECT request_logs.id, kind, method, path, status, error_code AS errorCode, error_message AS errorMessage,
+     duration_ms AS durationMs, actor_id AS actorId, ip_address AS ipAddress, user_agent AS userAgent,
+     request_id AS requestId, email_id AS emailId, body,
+     coalesce(api_keys.name, revoked_api_keys.name, users.name) AS actorName, coalesce(api_keys.uuid, revoked_api_keys.uuid) IS NOT NULL AS isKey
+     FROM request_logs LEFT JOIN api_keys ON api_keys.uuid = ${ACTOR_UUID} AND api_keys.account_id = request_logs.account_id
+     LEFT JOIN revoked_api_keys ON revoked_api_keys.uuid = ${ACTOR_UUID} AND revoked_api_keys.account_id = request_logs.account_id
+     LEFT JOIN users ON users.uuid = ${ACTOR_UUID} WHERE request_logs.account_id = ? AND request_logs.id = ?`,
+  ),
   isOpen: db.prepare<{ id: number }, [number]>('SELECT id FROM accounts WHERE id = ? AND deleted_at IS NULL'),
   last: db.prepare<{ id: number | null }, [number]>('SELECT max(id) AS id FROM request_logs WHERE account_id = ?'),
   insert: db.prepare<unknown, [typeof requestLogs.$inferSelect]>(
@@ -267,6 +282,22 @@ export const purgeRequestLog = (tx: Tx, accountId: number, before: Millis, limit
 /** The next account after one that has a log. */
 export const findAccountWithLogAfter = (db: Database, accountId: number): number | undefined =>
   sql(db).nextAccount.get(accountId)?.id
+
+export type StoredLogEntry = Readonly<Omit<typeof requestLogs.$inferSelect, 'accountId' | 'size'>> & {
+  /** Of the API key, also of a revoked one, or of the user. */
+  readonly actorName: string | null
+  readonly isKey: number
+}
+
+/** @param id the row id; its decimal digits are the public id */
+export const findLogEntry = (db: Database, accountId: number, id: number | string): StoredLogEntry | undefined =>
+  (/^\d{1,16}$/.test(String(id)) && sql(db).byId.get(accountId, Number(id))) || undefined
+
+/** The newest entries, or those after a position. */
+export const listNewestEntries = (db: Database, accountId: number, window: RowWindow): StoredLogEntry[] =>
+  sql(db)
+    .newest.all(accountId, belowId(window), window.limit)
+    .flatMap(({ id }) => findLogEntry(db, accountId, id) ?? [])
 
 /** Rows in the log of an account. */
 export const countLogRows = (db: Database, accountId: number): number => sql(db).totals.get(accountId)?.rows ?? 0

@@ -16,8 +16,16 @@ import { yieldFairly } from '#platform/http/request-context.ts'
 import { errorResponses } from '#platform/http/route-errors.ts'
 import * as S from '#platform/http/schemas.ts'
 import { toWire } from '#platform/http/wire.ts'
-import { countLogRows, getRequestLog, kinds, REQUEST_KINDS, toLogId, toLogTime } from './request-log.ts'
-import type { requestLogs } from './tables.ts'
+import {
+  countLogRows,
+  findLogEntry,
+  getRequestLog,
+  kinds,
+  REQUEST_KINDS,
+  type StoredLogEntry,
+  toLogId,
+  toLogTime,
+} from './request-log.ts'
 
 const RequestLogRecord = Type.Object({
   id: S.Text('Id of the entry.'),
@@ -112,9 +120,7 @@ export const requestLogRoutes = (app: App) =>
       '/:id',
       async ({ actor, params }) => {
         await getRequestLog(app).flush()
-        const entry = /^\d{1,16}$/.test(params.id)
-          ? findLogEntry(app.db, actor.accountId, Number(params.id))
-          : undefined
+        const entry = findLogEntry(app.db, actor.accountId, params.id)
         if (!entry) throw notFound('request_log_not_found', 'Entry of the log not found; it may be too old.')
         return dataBody(toRequestLogWire(entry))
       },
@@ -129,17 +135,10 @@ export const requestLogRoutes = (app: App) =>
       },
     )
 
-type StoredLogEntry = Readonly<Omit<typeof requestLogs.$inferSelect, 'accountId' | 'size'>> & {
-  /** Of the API key, also of a revoked one, or of the user. */
-  readonly actorName: string | null
-  readonly isKey: number
-}
-
 /** Rows that one query scans, in some milliseconds. */
 const BATCH_SIZE = 5000
 
 type Param = string | number | null
-const ACTOR_UUID = "unhex(replace(actor_id, '-', ''))"
 
 const sql = prepareStatements((db) => ({
   ids: db.prepare<{ id: number }, [number, number, number, ...Param[]]>(
@@ -153,19 +152,7 @@ const sql = prepareStatements((db) => ({
   batchEnd: db.prepare<{ id: number }, [number, number, number]>(
     'SELECT id FROM request_logs WHERE account_id = ? AND id < ? ORDER BY id DESC LIMIT 1 OFFSET ?',
   ),
-  byId: db.prepare<StoredLogEntry, [number, number]>(
-    `SELECT request_logs.id, kind, method, path, status, error_code AS errorCode, error_message AS errorMessage,
-     duration_ms AS durationMs, actor_id AS actorId, ip_address AS ipAddress, user_agent AS userAgent,
-     request_id AS requestId, email_id AS emailId, body,
-     coalesce(api_keys.name, revoked_api_keys.name, users.name) AS actorName, coalesce(api_keys.uuid, revoked_api_keys.uuid) IS NOT NULL AS isKey
-     FROM request_logs LEFT JOIN api_keys ON api_keys.uuid = ${ACTOR_UUID} AND api_keys.account_id = request_logs.account_id
-     LEFT JOIN revoked_api_keys ON revoked_api_keys.uuid = ${ACTOR_UUID} AND revoked_api_keys.account_id = request_logs.account_id
-     LEFT JOIN users ON users.uuid = ${ACTOR_UUID} WHERE request_logs.account_id = ? AND request_logs.id = ?`,
-  ),
 }))
-
-const findLogEntry = (db: Database, accountId: number, id: number): StoredLogEntry | undefined =>
-  sql(db).byId.get(accountId, id) ?? undefined
 
 /** A page of the log; `total` is exact without filters, else the rows up to the end of the page. */
 async function listLogEntries(

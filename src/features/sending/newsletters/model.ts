@@ -22,6 +22,7 @@ const FIELDS = {
   template_id: S.Nullable(S.Uuid(), { description: 'Template that supplies missing bodies.' }),
   template_data: S.Nullable(Type.Unknown(), { description: 'Values that all contacts share, as provided.' }),
   reply_to: S.Nullable(Type.String(), { description: 'Reply-To.' }),
+  stream: S.Nullable(Type.String(), { description: 'Slug of its message stream; null: that of all broadcasts.' }),
   status: Type.String({ description: 'draft, scheduled, sending, sent or failed.' }),
   operation_id: S.Nullable(S.Uuid(), { description: 'The operation that sends it; null for a draft.' }),
   scheduled_at: S.Nullable(S.Timestamp(), { description: 'When it starts or started, if it was scheduled.' }),
@@ -65,6 +66,9 @@ const OPTIONAL_FIELDS = {
   }),
   reply_to: S.OptionalNullable(Type.String(), {
     description: 'Reply-To: one address, or several separated by commas.',
+  }),
+  stream: S.OptionalNullable(Type.String(), {
+    description: 'Slug of the message stream, from which recipients unsubscribe; omitted: `broadcast`.',
   }),
 }
 

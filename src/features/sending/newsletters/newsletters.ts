@@ -10,10 +10,11 @@ import { storeWithinPlan } from '#features/core/accounts/limits.ts'
 import type { Actor, App } from '#features/core/app/app.ts'
 import { auditChange } from '#features/core/audit-logs/audit.ts'
 import { requireHeaderSafe } from '#features/sending/accept/attachments.ts'
-import type { BroadcastStarted } from '#features/sending/broadcasts/model.ts'
+import { BROADCAST_STREAM, type BroadcastStarted } from '#features/sending/broadcasts/model.ts'
 import { applyTemplate, requireRegisteredSender } from '#features/sending/broadcasts/send.ts'
 import { startBroadcast } from '#features/sending/broadcasts/start.ts'
 import { type ContactList, findListById, getList } from '#features/setup/contact-store/lists.ts'
+import { findStreamId } from '#features/setup/streams/streams.ts'
 import { requireValidSource } from '#features/setup/templates/render.ts'
 import { findTemplateById, findTemplateByRowId, toTemplateSource } from '#features/setup/templates/templates.ts'
 import type { Tx } from '#platform/db/commit.ts'
@@ -52,7 +53,7 @@ type Row = Omit<Newsletter, 'status'> & { readonly status: number }
 
 const COLUMNS = `newsletters.id, newsletters.uuid, newsletters.account_id AS accountId, list_id AS listId, contact_lists.uuid AS listUuid,
   newsletters.subject, from_address AS "from", template_id AS templateId, templates.uuid AS templateUuid, template_data AS templateData,
-  reply_to AS replyTo, newsletters.status, operations.uuid AS operationUuid, scheduled_at AS scheduledAt, sent_at AS sentAt,
+  reply_to AS replyTo, stream, newsletters.status, operations.uuid AS operationUuid, scheduled_at AS scheduledAt, sent_at AS sentAt,
   total_recipients AS totalRecipients, newsletters.created_at AS createdAt, newsletters.updated_at AS updatedAt`
 const BODIES = 'newsletters.html_body AS htmlBody, newsletters.text_body AS textBody'
 const isLongSql = (column: string): string =>
@@ -65,7 +66,7 @@ const JOINED_TABLES = `newsletters JOIN contact_lists ON contact_lists.id = list
 /** An account's newsletters of a status; null: any. The index has all that is read. */
 const OF_STATUS = 'newsletters INDEXED BY newsletters_status WHERE account_id = ? AND status = coalesce(?, status)'
 
-const CHANGEABLE = 'listId subject fromAddress htmlBody textBody templateId templateData replyTo updatedAt'
+const CHANGEABLE = 'listId subject fromAddress htmlBody textBody templateId templateData replyTo stream updatedAt'
 
 const sql = prepareStatements((db) => ({
   byUuid: db.prepare<Row, [Uint8Array, number]>(
@@ -152,7 +153,7 @@ export async function changeNewsletter(
   if (Object.values(change).every((value) => value === undefined))
     throw invalid(
       'body',
-      'Provide at least one of list_id, subject, from_address, html_body, text_body, template_id, template_data and reply_to.',
+      'Provide at least one of list_id, subject, from_address, html_body, text_body, template_id, template_data, reply_to and stream.',
     )
   requireDraft(getNewsletter(app.db, actor.accountId, id))
   const provided = toStoredFields(app.db, actor.accountId, change)
@@ -200,10 +201,10 @@ const createInProgressError = ({ status, operationUuid }: Newsletter): AppError 
 /** The fields that its author provides, as stored. */
 type StoredFields = Pick<
   Newsletter,
-  'listId' | 'subject' | 'from' | 'htmlBody' | 'textBody' | 'templateId' | 'templateData' | 'replyTo'
+  'listId' | 'subject' | 'from' | 'htmlBody' | 'textBody' | 'templateId' | 'templateData' | 'replyTo' | 'stream'
 >
 
-const NO_PARTS = { htmlBody: null, textBody: null, templateId: null, templateData: null, replyTo: null }
+const NO_PARTS = { htmlBody: null, textBody: null, templateId: null, templateData: null, replyTo: null, stream: null }
 
 /** The values of `CHANGEABLE`. */
 const toColumns = ({ from, ...others }: StoredFields, updatedAt: Millis) => ({
@@ -214,7 +215,8 @@ const toColumns = ({ from, ...others }: StoredFields, updatedAt: Millis) => ({
 
 /** Returns the provided fields, checked and in stored form. Throws the 404 or 422 of the first invalid field. */
 function toStoredFields(db: Database, accountId: number, provided: NewsletterChange): Partial<StoredFields> {
-  const { list_id, subject, from_address, html_body, text_body, template_id, template_data, reply_to } = provided
+  const { list_id, subject, from_address, html_body, text_body, template_id, template_data, reply_to, stream } =
+    provided
   return {
     ...(list_id !== undefined && { listId: getList(db, accountId, list_id).id }),
     ...(subject !== undefined && { subject: parseSubject(subject) }),
@@ -225,6 +227,7 @@ function toStoredFields(db: Database, accountId: number, provided: NewsletterCha
     ...(template_id !== undefined && { templateId: requireTemplateId(db, accountId, template_id) }),
     ...(template_data !== undefined && { templateData: formatTemplateData(mapFromPhp(template_data) ?? null) }),
     ...(reply_to !== undefined && { replyTo: parseReplyTo(reply_to) }),
+    ...(stream !== undefined && { stream: requireStream(db, accountId, stream) }),
   }
 }
 
@@ -239,6 +242,13 @@ function requireTemplateId(db: Database, accountId: number, id: string | null): 
   const template = findTemplateById(db, accountId, id)
   if (!template) throw invalid('template_id', 'Template not found.', 'template_not_found')
   return template.id
+}
+
+function requireStream(db: Database, accountId: number, slug: string | null): string | null {
+  if (slug === null || slug === '' || slug === BROADCAST_STREAM) return null
+  if (findStreamId(db, accountId, slug) === undefined)
+    throw invalid('stream', 'The account has no stream with this slug.', 'stream_not_found')
+  return slug
 }
 
 function formatTemplateData(data: Readonly<Record<string, unknown>> | null): string | null {
@@ -301,6 +311,7 @@ export async function sendNewsletter(
     ...readContent(app, newsletter),
     replyTo: newsletter.replyTo ?? undefined,
     sendAt: sendAt || undefined,
+    stream: newsletter.stream ?? undefined,
   } as const
   return startBroadcast(app, actor, input, (tx, operation) => {
     if (operation.total > (maxRecipients ?? Number.POSITIVE_INFINITY))

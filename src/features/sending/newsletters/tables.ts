@@ -19,6 +19,8 @@ export const newsletters = sqliteTable(
     /** JSON object. */
     templateData: text('template_data'),
     replyTo: text('reply_to'),
+    /** Slug; null: that of all broadcasts. */
+    stream: text('stream'),
     /** Index into NEWSLETTER_STATUSES. */
     status: integer('status').notNull(),
     /** Row id of the operation that sends it. */

@@ -36,6 +36,9 @@ const sql = prepareStatements((db) => ({
   byUuid: db.prepare<Row, [Uint8Array, number]>(
     `SELECT ${COLUMNS}, ${BODIES} FROM contact_lists WHERE uuid = ? AND account_id = ? AND deleted_at IS NULL`,
   ),
+  byName: db.prepare<Row, [number, string]>(
+    `SELECT ${COLUMNS}, ${BODIES} FROM contact_lists WHERE account_id = ? AND name = ? AND deleted_at IS NULL`,
+  ),
   byId: db.prepare<Row, [number]>(
     `SELECT ${COLUMNS}, ${BODIES} FROM contact_lists WHERE id = ? AND deleted_at IS NULL`,
   ),
@@ -71,6 +74,12 @@ export function getList(db: Database, accountId: number, id: string): ContactLis
 /** The list with a row id; undefined when it was deleted. */
 export function findListById(db: Database, rowId: number): ContactList | undefined {
   const row = sql(db).byId.get(rowId)
+  return row ? toContactList(row) : undefined
+}
+
+/** The account's list with a name. */
+export function findListByName(db: Database, accountId: number, name: string): ContactList | undefined {
+  const row = sql(db).byName.get(accountId, name)
   return row ? toContactList(row) : undefined
 }
 

@@ -79,9 +79,6 @@ const sql = prepareStatements((db) => ({
   page: db.prepare<Row, [number, number, number, number]>(
     `${SELECT} AND account_id = ? AND domains.id < ? ORDER BY domains.id DESC LIMIT ? OFFSET ?`,
   ),
-  newer: db.prepare<Row, [number, number, number]>(
-    `${SELECT} AND account_id = ? AND domains.id > ? ORDER BY domains.id LIMIT ?`,
-  ),
   count: db.prepare<{ n: number }, [number]>(
     'SELECT COUNT(*) AS n FROM domains WHERE account_id = ? AND deleted_at IS NULL',
   ),
@@ -196,10 +193,6 @@ export function listDomains(db: Database, accountId: number, page: RowWindow): {
     total: sql(db).count.get(accountId)?.n ?? 0,
   }
 }
-
-/** Domains that were registered right after the one with this row id, up to `limit`, newest first. */
-export const listDomainsAbove = (db: Database, accountId: number, id: number, limit: number): Domain[] =>
-  sql(db).newer.all(accountId, id, limit).map(toDomain).reverse()
 
 /**
  * Registers a domain and creates its DKIM keys. Throws 409 when the account already has it or another account has it

@@ -17,14 +17,14 @@ export function createResend({ url, key }: { readonly url: string; readonly key:
 type Answer<T> = { readonly data: T; readonly error: null } | { readonly data: null; readonly error: object }
 
 /** The data of an answer; fails with its error. */
-export async function dataOf<T>(answer: Promise<Answer<T>>): Promise<T> {
+export async function dataOf<T>(answer: PromiseLike<Answer<T>>): Promise<T> {
   const { data, error } = await answer
   expect(error).toBeNull()
   return data as T
 }
 
 /** The error of an answer; fails for success. */
-export async function errorOf(answer: Promise<Answer<unknown>>): Promise<unknown> {
+export async function errorOf(answer: PromiseLike<Answer<unknown>>): Promise<unknown> {
   const { error } = await answer
   expect(error).not.toBeNull()
   return error

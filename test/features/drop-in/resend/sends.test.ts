@@ -129,12 +129,12 @@ describe('a send', () => {
   test('ignores fields that it does not know, and names them in a header', async () => {
     const { status, headers } = await post('/resend/emails', {
       ...EMAIL,
-      topic_id: 'x',
+      region: 'x',
       'a\r\nb: ü,': 1,
       cc: '',
       bcc: null,
     })
-    expect([status, headers.get('tassis-ignored')]).toEqual([200, 'topic_id, a??b:???'])
+    expect([status, headers.get('tassis-ignored')]).toEqual([200, 'region, a??b:???'])
   })
 
   test('takes a file as octets, and gives a file without a name one', async () => {

@@ -21,12 +21,25 @@ import type {
 } from 'resend'
 import type { toListedKey } from '#features/drop-in/resend/api-key-routes.ts'
 import type { listReceivedFiles, listSentFiles } from '#features/drop-in/resend/attachment-routes.ts'
+import type {
+  toDetail as toBroadcast,
+  toListed as toListedBroadcast,
+} from '#features/drop-in/resend/broadcast-routes.ts'
+import type {
+  toDetail as toContact,
+  toListed as toListedContact,
+  toSegment,
+  toTopic,
+  toTopics,
+} from '#features/drop-in/resend/contact-routes.ts'
 import type { toDomainDetail, toListedDomain } from '#features/drop-in/resend/domain-routes.ts'
 import type { toEmailDetail, toListedEmail } from '#features/drop-in/resend/email-routes.ts'
 import type { ListPage } from '#features/drop-in/resend/list.ts'
+import type { toListedLog, toLog } from '#features/drop-in/resend/log-routes.ts'
 import type { toListedReceived, toReceivedDetail } from '#features/drop-in/resend/receiving-routes.ts'
 import type { SentBatch, SentEmail } from '#features/drop-in/resend/send-routes.ts'
 import type { toListedSuppression } from '#features/drop-in/resend/suppression-routes.ts'
+import type { toListed as toListedTemplate, toDetail as toTemplate } from '#features/drop-in/resend/template-routes.ts'
 import type { toListedWebhook } from '#features/drop-in/resend/webhook-routes.ts'
 
 type List<F extends (...args: never[]) => unknown> = ListPage<ReturnType<F>>
@@ -57,5 +70,17 @@ export type Held = [
     ReturnType<typeof toListedWebhook> & { object: 'webhook'; signing_secret: string }
   >,
   Fits<ListSuppressionsResponseSuccess, List<typeof toListedSuppression>>,
+  Fits<DataOf<Resend['contacts']['get']>, ReturnType<typeof toContact>>,
+  Fits<DataOf<Resend['contacts']['list']>, List<typeof toListedContact>>,
+  Fits<DataOf<Resend['contacts']['topics']['list']>['data'], ReturnType<typeof toTopics>>,
+  Fits<DataOf<Resend['contacts']['segments']['list']>, List<typeof toSegment>>,
+  Fits<DataOf<Resend['segments']['get']>, ReturnType<typeof toSegment> & { object: 'segment' }>,
+  Fits<DataOf<Resend['topics']['get']>, ReturnType<typeof toTopic>>,
+  Fits<DataOf<Resend['broadcasts']['get']>, ReturnType<typeof toBroadcast>>,
+  Fits<DataOf<Resend['broadcasts']['list']>, List<typeof toListedBroadcast>>,
+  Fits<DataOf<Resend['templates']['get']>, ReturnType<typeof toTemplate>>,
+  Fits<DataOf<Resend['templates']['list']>, List<typeof toListedTemplate>>,
+  Fits<DataOf<Resend['logs']['get']>, ReturnType<typeof toLog>>,
+  Fits<DataOf<Resend['logs']['list']>, List<typeof toListedLog>>,
   Fits<GetSuppressionResponseSuccess, ReturnType<typeof toListedSuppression> & { object: 'suppression' }>,
 ]

@@ -77,6 +77,7 @@ describe('a draft', () => {
           template_id: null,
           template_data: null,
           reply_to: null,
+          stream: null,
           status: 'draft',
           operation_id: null,
           scheduled_at: null,
@@ -121,6 +122,7 @@ describe('a draft', () => {
     ['a syntax error in the HTML', { html_body: '{% endif %}' }, 422, 'template_error', 'html_body'],
     ['a body that is too large', { text_body: 'x'.repeat(1024 * 1024 + 1) }, 422, 'validation_failed', 'text_body'],
     ['too much data', { template_data: { x: 'x'.repeat(65_536) } }, 422, 'validation_failed', 'template_data'],
+    ['an unknown stream', { stream: 'unknown' }, 422, 'stream_not_found', 'stream'],
     ['a wrong Reply-To', { reply_to: 'nobody' }, 422, 'invalid_address', 'reply_to'],
   ]
   // Proves: send-18

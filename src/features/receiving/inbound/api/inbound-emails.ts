@@ -148,10 +148,6 @@ const sql = prepareStatements((db) => ({
     `${SELECT_LISTED} WHERE i.id IN (SELECT id FROM inbound_emails INDEXED BY inbound_emails_account WHERE account_id = ? AND id < ? ORDER BY id DESC LIMIT ? OFFSET ?)
      ORDER BY i.id DESC`,
   ),
-  newer: db.prepare<Row, [number, number, number]>(
-    `${SELECT_LISTED} WHERE i.id IN (SELECT id FROM inbound_emails INDEXED BY inbound_emails_account WHERE account_id = ? AND id > ? ORDER BY id LIMIT ?)
-     ORDER BY i.id DESC`,
-  ),
   routeId: db.prepare<{ id: number }, [Uint8Array, number]>(
     'SELECT id FROM inbound_routes WHERE uuid = ? AND account_id = ?',
   ),
@@ -218,10 +214,6 @@ export function listInbound(db: Database, accountId: number, filter: InboundFilt
     total,
   }
 }
-
-/** The inbound emails of an account that arrived right after the one with this row id, up to `limit`, newest first. */
-export const listInboundAbove = (db: Database, accountId: number, id: number, limit: number): InboundEmail[] =>
-  sql(db).newer.all(accountId, id, limit).map(toInboundEmail)
 
 function listFiltered(
   db: Database,

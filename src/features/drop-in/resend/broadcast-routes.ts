@@ -1,0 +1,147 @@
+/** @module Broadcasts: newsletters to the contact list that a segment is, in the stream that a topic is. */
+import type { App } from '#features/core/app/app.ts'
+import { controlBroadcast } from '#features/sending/broadcasts/states.ts'
+import {
+  changeNewsletter,
+  createNewsletter,
+  deleteNewsletter,
+  getNewsletter,
+  listNewsletters,
+  type Newsletter,
+  sendNewsletter,
+  toNewsletterWire,
+} from '#features/sending/newsletters/newsletters.ts'
+import { followBroadcast } from '#features/sending/newsletters/states.ts'
+import { requireScope } from '#features/setup/api-keys/scopes.ts'
+import { conflict } from '#platform/errors.ts'
+import { isoTime, isoTimeOrNull } from '#platform/http/envelope.ts'
+import { withoutTimeLimit } from '#platform/http/request-context.ts'
+import { formatUuid } from '#platform/ids.ts'
+import type { JsonObject } from '#platform/json-object.ts'
+import { missingField, readFlag, readText, readTexts, requireText } from './body.ts'
+import { listTopics, requireTopic } from './contact-routes.ts'
+import { toMailboxes } from './email-routes.ts'
+import { readPage, sourceByRowId } from './list.ts'
+import { toBroadcastSource, toBroadcastText } from './placeholders.ts'
+import { type Call, on, toDeleted } from './route.ts'
+import type { SendRouteOptions } from './send-routes.ts'
+import { toSendAt } from './translate.ts'
+
+const READS = 'contacts:read'
+const WRITES = 'contacts:write'
+const SENDS = 'emails:send contacts:read'
+
+const MAX_REPLY_TO = 50
+/** Newsletters have no name and no preview text. */
+const FIELDS = ['segment_id', 'audience_id', 'from', 'subject', 'reply_to', 'html', 'text', 'topic_id']
+
+export function broadcastRoutes({ takeRate }: SendRouteOptions) {
+  const send = ({ app, actor, headers, request }: Call, id: string, send_at: string | null) =>
+    withoutTimeLimit(request, () =>
+      sendNewsletter(app, actor, id, { send_at }, () => Object.assign(headers, takeRate(actor))),
+    )
+  return [
+    on('GET /broadcasts', READS, ({ app: { db }, accountId, query }) => {
+      const getRow = (id: string) => getNewsletter(db, accountId, id)
+      const source = sourceByRowId(
+        db,
+        ['newsletters', accountId],
+        getRow,
+        (window) => listNewsletters(db, accountId, window).newsletters,
+      )
+      return readPage(query, source, toListed)
+    }),
+    on('POST /broadcasts', WRITES, async (call) => {
+      const wanted = call.read([...FIELDS, 'send', 'scheduled_at'])
+      const isSent = readFlag(wanted, 'send') === true
+      if (isSent) requireScope(call.actor, 'emails:send', 'to send a broadcast')
+      const sendAt = readSendAt(call, wanted)
+      for (const field of ['from', 'subject']) requireText(wanted, field)
+      const input = toInput(call, wanted)
+      if (input.list_id === undefined) throw missingField('segment_id')
+      const id = formatUuid((await createNewsletter(call.app, call.actor, input as NewsletterInput)).uuid)
+      if (isSent)
+        await send(call, id, sendAt).catch(async (error: unknown) => {
+          // A client that gets an error repeats the whole request.
+          await deleteNewsletter(call.app, call.actor, id)
+          throw error
+        })
+      return toBroadcast(id)
+    }),
+    on('GET /broadcasts/:id', READS, ({ app, accountId, id }) => toDetail(app, getNewsletter(app.db, accountId, id))),
+    on('PATCH /broadcasts/:id', WRITES, async (call) => {
+      await changeNewsletter(call.app, call.actor, call.id, toInput(call, call.read(FIELDS)))
+      return toBroadcast(call.id)
+    }),
+    on('DELETE /broadcasts/:id', WRITES, ({ app, actor, id }) =>
+      deleteNewsletter(app, actor, id).then(() => toDeleted('broadcast', id)),
+    ),
+    on('POST /broadcasts/:id/send', SENDS, async (call) => {
+      await send(call, call.id, readSendAt(call, call.read(['scheduled_at'])))
+      return toBroadcast(call.id)
+    }),
+    on('POST /broadcasts/:id/cancel', SENDS, async ({ app, actor, accountId, id }) => {
+      const { operationUuid } = getNewsletter(app.db, accountId, id)
+      if (operationUuid === null) throw conflict('broadcast_over', 'The broadcast is a draft; nothing of it is sent.')
+      await controlBroadcast(app, actor, formatUuid(operationUuid), 'cancel', followBroadcast)
+      return toBroadcast(id)
+    }),
+    on('POST /broadcasts/:id/duplicate', WRITES, async ({ app, actor, accountId, id }) => {
+      const input = toNewsletterWire(getNewsletter(app.db, accountId, id), actor.accountUuid) as NewsletterInput
+      return toBroadcast(formatUuid((await createNewsletter(app, actor, input)).uuid))
+    }),
+  ]
+}
+
+type NewsletterInput = Parameters<typeof createNewsletter>[2]
+
+const toBroadcast = (id: string) => ({ object: 'broadcast' as const, id: id.toLowerCase() })
+
+const readSendAt = ({ app }: Call, { scheduled_at }: JsonObject) => toSendAt(scheduled_at, app.clock.now()) ?? null
+
+/** The fields of a newsletter; undefined for those that the client did not send. */
+function toInput({ app, accountId }: Call, wanted: JsonObject): Partial<NewsletterInput> {
+  const read = (field: string) => readText(wanted, field)
+  const source = (field: string) => {
+    const text = read(field)
+    return text === undefined ? undefined : toBroadcastSource(text)
+  }
+  const { reply_to: reply, topic_id: topic } = wanted
+  const input = {
+    list_id: read('segment_id') ?? read('audience_id'),
+    from_address: read('from'),
+    subject: source('subject'),
+    html_body: source('html'),
+    text_body: source('text'),
+    reply_to: Array.isArray(reply) ? readTexts(wanted, 'reply_to', MAX_REPLY_TO)?.join(', ') : read('reply_to'),
+    stream: topic == null ? (topic as null | undefined) : requireTopic(app, accountId, read('topic_id') ?? '').slug,
+  }
+  return input as Partial<NewsletterInput>
+}
+
+/** One that failed may have been sent in part; it has no `sent_at`. */
+const STATUSES = { draft: 'draft', scheduled: 'queued', sending: 'queued', sent: 'sent', failed: 'sent' } as const
+
+export const toListed = ({ uuid, subject, listUuid, status, createdAt, scheduledAt, sentAt }: Newsletter) => ({
+  id: formatUuid(uuid),
+  name: toBroadcastText(subject),
+  audience_id: formatUuid(listUuid),
+  segment_id: formatUuid(listUuid),
+  status: STATUSES[status],
+  created_at: isoTime(createdAt),
+  scheduled_at: isoTimeOrNull(scheduledAt),
+  sent_at: isoTimeOrNull(sentAt),
+})
+
+export function toDetail(app: App, newsletter: Newsletter) {
+  const { accountId, from, replyTo, htmlBody, textBody, stream } = newsletter
+  const topic = stream === null ? undefined : listTopics(app, accountId).find(({ slug }) => slug === stream)
+  const listed = toListed(newsletter)
+  return {
+    ...{ object: 'broadcast' as const, ...listed, from, subject: listed.name, preview_text: null },
+    reply_to: replyTo === null ? null : toMailboxes(replyTo),
+    topic_id: topic ? formatUuid(topic.uuid) : null,
+    html: htmlBody === null ? null : toBroadcastText(htmlBody),
+    text: textBody === null ? null : toBroadcastText(textBody),
+  }
+}
