@@ -126,6 +126,7 @@ const BODIES: readonly (readonly [path: RegExp, body: unknown])[] = [
   [/^\/resend\/templates/, RESEND_TEMPLATE],
   [/^\/resend\/(?:segments|audiences|topics)/, { name: 'x', default_subscription: 'opt_in' }],
   [/email$/, POSTMARK_MESSAGE],
+  [/email\/bulk$/, { ...POSTMARK_MESSAGE, Messages: [{ To: 'a@receiver.test', TemplateModel: { a: 1 } }] }],
   [/email\/batch$/, [POSTMARK_MESSAGE, POSTMARK_MESSAGE]],
   [/email\/withTemplate$/, TEMPLATED],
   [/email\/batchWithTemplates$/, { Messages: [TEMPLATED, TEMPLATED] }],
@@ -181,7 +182,7 @@ test("wrong values at every route are errors of the client at most, in the origi
   const random = seededRandom(SEED)
   const routes = listOpenedRoutes(service, { ofDialects: true }).filter((route) => route !== 'POST /mcp')
   const sends = routes.filter((route) => /\/emails?(?:\/\w+)?$/.test(route) && route.startsWith('POST'))
-  expect([routes.length > 60, sends.length]).toEqual([true, 12])
+  expect([routes.length > 60, sends.length]).toEqual([true, 14])
   const odd: unknown[] = []
   const counts: Record<string, number> = {}
   for (let sent = 0; sent < REQUESTS; sent++) {

@@ -29,7 +29,7 @@ const Attachment = Type.Object({
   ContentID: Type.Optional(Type.String()),
 })
 
-const Message = Type.Partial(
+export const Message = Type.Partial(
   Type.Object({
     From: Type.String(),
     To: Type.String(),

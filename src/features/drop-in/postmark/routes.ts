@@ -16,9 +16,10 @@ import { isJsonObject } from '#platform/json-object.ts'
 import { getBounce, listBounces, readDeliveryStats } from './bounces.ts'
 import { POSTMARK_PREFIX } from './dialect.ts'
 import { createFieldReader, namesIgnored } from './fields.ts'
+import { postmarkInboundRoutes } from './inbound-routes.ts'
 import { IDEMPOTENCY_HEADER } from './message.ts'
 import { type PostmarkMessageOptions, postmarkMessageRoutes } from './message-routes.ts'
-import { type SendContext, sendBatch, sendMessage } from './send.ts'
+import { readBulk, type SendContext, sendBatch, sendBulk, sendMessage } from './send.ts'
 import { createSuppressions, deleteSuppressions, dumpSuppressions, requireSlug } from './suppressions.ts'
 import {
   changeFromView,
@@ -64,6 +65,8 @@ const sendRoutes = (app: App, { takeRate, simulatorDomain }: PostmarkSendOptions
     .post('/', ({ body, ...request }) => sendMessage(contextOf(request, false), body), sendsEmails)
     .post('/batch', ({ body, ...request }) => sendBatch(contextOf(request, false), body), sendsEmails)
     .post('/withTemplate', ({ body, ...request }) => sendMessage(contextOf(request, true), body), sendsEmails)
+    .post('/bulk', ({ body, ...request }) => sendBulk(contextOf(request, false), body), sendsEmails)
+    .get('/bulk/:id', ({ actor, params }) => readBulk(app, actor, params.id), { detail: requires('emails:read') })
     .post(
       '/batchWithTemplates',
       ({ body, ...request }) => sendBatch(contextOf(request, true), readMessages(body, request.ignored)),
@@ -167,6 +170,7 @@ export const postmarkRoutes = (app: App, options: PostmarkSendOptions & Postmark
     .use(sendRoutes(app, options, ''))
     .use(sendRoutes(app, options, POSTMARK_PREFIX))
     .use(postmarkMessageRoutes(app, options))
+    .use(postmarkInboundRoutes(app))
     .use(bounceRoutes(app))
     .use(suppressionRoutes(app))
     .use(templateRoutes(app))

@@ -4,22 +4,29 @@
  */
 import { getTenantId } from '#features/core/accounts/work-budget.ts'
 import type { Actor, App } from '#features/core/app/app.ts'
+import { getOperation } from '#features/core/operations/operations.ts'
 import { acceptRequest } from '#features/sending/accept/accept.ts'
 import { acceptBatch } from '#features/sending/accept/batch.ts'
 import { createDraft } from '#features/sending/accept/draft.ts'
 import { readIdempotency } from '#features/sending/accept/idempotency.ts'
 import type { SendResponse } from '#features/sending/accept/model.ts'
 import { statusCode } from '#features/sending/queue/status.ts'
+import { serialiseData, startRenderSession } from '#features/setup/templates/render.ts'
 import { findTemplateByNumber } from '#features/setup/templates/templates.ts'
 import { prepareStatements } from '#platform/db/open.ts'
 import { AppError, invalid } from '#platform/errors.ts'
 import { isoTime } from '#platform/http/envelope.ts'
 import { formatUuid, newUuid, parseUuid } from '#platform/ids.ts'
+import { isJsonObject, type JsonObject } from '#platform/json-object.ts'
+import { mapConcurrently } from '#platform/queue/map-concurrently.ts'
 import { domainOfMailbox } from '#protocols/address/parse.ts'
 import { INACTIVE_RECIPIENT, isTestActor, type PostmarkError, toErrorResult } from './dialect.ts'
-import { type ShownRecipients, type Translated, type TranslateOptions, translateMessage } from './message.ts'
+import { createFieldReader } from './fields.ts'
+import { Message, type ShownRecipients, type Translated, type TranslateOptions, translateMessage } from './message.ts'
+import { convertMustachio } from './mustachio.ts'
 
 const MAX_BATCH = 500
+const MAX_CONCURRENT_RENDERS = 4
 const MAX_NAMED = 100
 
 const sql = prepareStatements((db) => ({
@@ -104,6 +111,53 @@ export async function sendBatch(context: SendContext, body: unknown): Promise<(S
 
 function missingResult(): never {
   throw new Error('a message of the batch has no result')
+}
+
+const readBulkFields = createFieldReader([...Object.keys(Message.properties), 'Messages'])
+
+/**
+ * Accepts one content for many recipients, all or none. Without a template the content is rendered for each of them, as
+ * Mustachio's variables and sections that our templates have.
+ */
+export async function sendBulk(context: SendContext, body: unknown) {
+  const { app, actor, idempotencyKey, admit, ignored } = context
+  if (!isJsonObject(body)) throw invalid('body', 'The body must be {"From": …, "Messages": […]}.', 'incompatible_json')
+  const { Messages: messages, Subject, HtmlBody, TextBody, ...shared } = readBulkFields(body, ignored)
+  if (!Array.isArray(messages) || messages.length === 0 || messages.length > MAX_BATCH || !messages.every(isJsonObject))
+    throw invalid('Messages', `Messages must be an array of 1 to ${MAX_BATCH} objects.`, 'too_many_messages')
+  const isTemplated = Boolean(shared['TemplateId'] ?? shared['TemplateAlias'])
+  const source = (text: unknown, isHtml: boolean) => {
+    const { source, problems } = convertMustachio(typeof text === 'string' ? text : '', isHtml)
+    if (problems[0]) throw invalid('Messages', problems.join(' '), 'template_error')
+    return source || undefined
+  }
+  const parts = { subject: source(Subject, false), html: source(HtmlBody, true), text: source(TextBody, false) }
+  using rendering = startRenderSession(app)
+  const emails = await mapConcurrently(messages, MAX_CONCURRENT_RENDERS, async (message: JsonObject) => {
+    const email = { MessageStream: 'broadcast', ...shared, ...message }
+    if (isTemplated) return email
+    const { TemplateModel = {}, ...others } = email as JsonObject
+    const dataJson = serialiseData(isJsonObject(TemplateModel) ? TemplateModel : {})
+    const { subject, html, text } = await rendering.render({
+      accountId: actor.accountId,
+      urgency: 'now',
+      source: parts,
+      dataJson,
+    })
+    return { ...others, Subject: subject, HtmlBody: html, TextBody: text }
+  })
+  const options = translateOptionsOf({ ...context, isTemplated })
+  const translate = (email: unknown) => translateMessage(email, options).request
+  const input = { emails, idempotencyKey, translate, isAllOrNone: true }
+  const { operation_id } = await acceptBatch(app, actor, input, admit)
+  return { Id: operation_id, Status: 'Accepted', SubmittedAt: isoTime(app.clock.now()) }
+}
+
+/** All emails are on disk as soon as the request has been answered. */
+export function readBulk(app: App, { accountId }: Actor, id: string) {
+  const { uuid, createdAt, totalItems } = getOperation(app.db, accountId, id)
+  const progress = { TotalMessages: totalItems, PercentageCompleted: 100, Subject: '' }
+  return { Id: formatUuid(uuid), Status: 'Completed', SubmittedAt: isoTime(createdAt), ...progress }
 }
 
 const translateOptionsOf = ({ app, actor, isTemplated, ignored }: SendContext): TranslateOptions => ({

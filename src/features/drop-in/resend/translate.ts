@@ -137,13 +137,13 @@ function toList(value: unknown): readonly unknown[] | undefined {
   return list.length === 0 ? undefined : list
 }
 
+/** Chooses the language of a template: the client sends all headers, but no field of a template that it does not know. */
+const LOCALE_HEADER = /^x-tassis-locale$/i
+
 /**
  * Joins values that are lists. Drops the headers that the service writes itself, because clients repeat fields as
  * headers, and Reply-To if the field is set.
  */
-/** Chooses the language of a template: the client sends all headers, but no field of a template that it does not know. */
-const LOCALE_HEADER = /^x-tassis-locale$/i
-
 function translateHeaders(
   value: unknown,
   hasReplyTo: boolean,
