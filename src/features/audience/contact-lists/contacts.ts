@@ -308,8 +308,9 @@ function removeBatch(app: App, tx: Tx, listId: number): boolean {
   return true
 }
 
+/** Not of deleted lists. */
 const OF_LISTS =
-  'FROM contacts WHERE account_id = ? AND list_id IN (SELECT id FROM contact_lists WHERE deleted_at IS NULL)'
+  'FROM contacts WHERE account_id = ? AND EXISTS (SELECT 1 FROM contact_lists WHERE id = list_id AND deleted_at IS NULL)'
 
 const sql = prepareStatements((db) => ({
   ofAddress: db.prepare<{ id: number }, [number, string]>(`SELECT id ${OF_LISTS} AND address_key = ? ORDER BY id`),

@@ -121,6 +121,7 @@ const readBulkFields = createFieldReader([...Object.keys(Message.properties), 'M
  */
 export async function sendBulk(context: SendContext, body: unknown) {
   const { app, actor, idempotencyKey, admit, ignored } = context
+  if (isTestActor(actor)) throw invalid('body', 'POSTMARK_API_TEST checks messages and batches, no bulk emails.')
   if (!isJsonObject(body)) throw invalid('body', 'The body must be {"From": …, "Messages": […]}.', 'incompatible_json')
   const { Messages: messages, Subject, HtmlBody, TextBody, ...shared } = readBulkFields(body, ignored)
   if (!Array.isArray(messages) || messages.length === 0 || messages.length > MAX_BATCH || !messages.every(isJsonObject))

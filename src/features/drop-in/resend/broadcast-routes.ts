@@ -1,16 +1,7 @@
 /** @module Broadcasts: newsletters to the contact list that a segment is, in the stream that a topic is. */
 import type { App } from '#features/core/app/app.ts'
 import { controlBroadcast } from '#features/sending/broadcasts/states.ts'
-import {
-  changeNewsletter,
-  createNewsletter,
-  deleteNewsletter,
-  getNewsletter,
-  listNewsletters,
-  type Newsletter,
-  sendNewsletter,
-  toNewsletterWire,
-} from '#features/sending/newsletters/newsletters.ts'
+import * as newsletters from '#features/sending/newsletters/newsletters.ts'
 import { followBroadcast } from '#features/sending/newsletters/states.ts'
 import { requireScope } from '#features/setup/api-keys/scopes.ts'
 import { conflict } from '#platform/errors.ts'
@@ -38,16 +29,16 @@ const FIELDS = ['segment_id', 'audience_id', 'from', 'subject', 'reply_to', 'htm
 export function broadcastRoutes({ takeRate }: SendRouteOptions) {
   const send = ({ app, actor, headers, request }: Call, id: string, send_at: string | null) =>
     withoutTimeLimit(request, () =>
-      sendNewsletter(app, actor, id, { send_at }, () => Object.assign(headers, takeRate(actor))),
+      newsletters.sendNewsletter(app, actor, id, { send_at }, () => Object.assign(headers, takeRate(actor))),
     )
   return [
     on('GET /broadcasts', READS, ({ app: { db }, accountId, query }) => {
-      const getRow = (id: string) => getNewsletter(db, accountId, id)
+      const getRow = (id: string) => newsletters.getNewsletter(db, accountId, id)
       const source = sourceByRowId(
         db,
         ['newsletters', accountId],
         getRow,
-        (window) => listNewsletters(db, accountId, window).newsletters,
+        (window) => newsletters.listNewsletters(db, accountId, window).newsletters,
       )
       return readPage(query, source, toListed)
     }),
@@ -59,41 +50,46 @@ export function broadcastRoutes({ takeRate }: SendRouteOptions) {
       for (const field of ['from', 'subject']) requireText(wanted, field)
       const input = toInput(call, wanted)
       if (input.list_id === undefined) throw missingField('segment_id')
-      const id = formatUuid((await createNewsletter(call.app, call.actor, input as NewsletterInput)).uuid)
+      const id = formatUuid((await newsletters.createNewsletter(call.app, call.actor, input as NewsletterInput)).uuid)
       if (isSent)
         await send(call, id, sendAt).catch(async (error: unknown) => {
           // A client that gets an error repeats the whole request.
-          await deleteNewsletter(call.app, call.actor, id)
+          await newsletters.deleteNewsletter(call.app, call.actor, id)
           throw error
         })
       return toBroadcast(id)
     }),
-    on('GET /broadcasts/:id', READS, ({ app, accountId, id }) => toDetail(app, getNewsletter(app.db, accountId, id))),
+    on('GET /broadcasts/:id', READS, ({ app, accountId, id }) =>
+      toDetail(app, newsletters.getNewsletter(app.db, accountId, id)),
+    ),
     on('PATCH /broadcasts/:id', WRITES, async (call) => {
-      await changeNewsletter(call.app, call.actor, call.id, toInput(call, call.read(FIELDS)))
+      await newsletters.changeNewsletter(call.app, call.actor, call.id, toInput(call, call.read(FIELDS)))
       return toBroadcast(call.id)
     }),
     on('DELETE /broadcasts/:id', WRITES, ({ app, actor, id }) =>
-      deleteNewsletter(app, actor, id).then(() => toDeleted('broadcast', id)),
+      newsletters.deleteNewsletter(app, actor, id).then(() => toDeleted('broadcast', id)),
     ),
     on('POST /broadcasts/:id/send', SENDS, async (call) => {
       await send(call, call.id, readSendAt(call, call.read(['scheduled_at'])))
       return toBroadcast(call.id)
     }),
     on('POST /broadcasts/:id/cancel', SENDS, async ({ app, actor, accountId, id }) => {
-      const { operationUuid } = getNewsletter(app.db, accountId, id)
+      const { operationUuid } = newsletters.getNewsletter(app.db, accountId, id)
       if (operationUuid === null) throw conflict('broadcast_over', 'The broadcast is a draft; nothing of it is sent.')
       await controlBroadcast(app, actor, formatUuid(operationUuid), 'cancel', followBroadcast)
       return toBroadcast(id)
     }),
     on('POST /broadcasts/:id/duplicate', WRITES, async ({ app, actor, accountId, id }) => {
-      const input = toNewsletterWire(getNewsletter(app.db, accountId, id), actor.accountUuid) as NewsletterInput
-      return toBroadcast(formatUuid((await createNewsletter(app, actor, input)).uuid))
+      const input = newsletters.toNewsletterWire(
+        newsletters.getNewsletter(app.db, accountId, id),
+        actor.accountUuid,
+      ) as NewsletterInput
+      return toBroadcast(formatUuid((await newsletters.createNewsletter(app, actor, input)).uuid))
     }),
   ]
 }
 
-type NewsletterInput = Parameters<typeof createNewsletter>[2]
+type NewsletterInput = Parameters<typeof newsletters.createNewsletter>[2]
 
 const toBroadcast = (id: string) => ({ object: 'broadcast' as const, id: id.toLowerCase() })
 
@@ -122,7 +118,15 @@ function toInput({ app, accountId }: Call, wanted: JsonObject): Partial<Newslett
 /** One that failed may have been sent in part; it has no `sent_at`. */
 const STATUSES = { draft: 'draft', scheduled: 'queued', sending: 'queued', sent: 'sent', failed: 'sent' } as const
 
-export const toListed = ({ uuid, subject, listUuid, status, createdAt, scheduledAt, sentAt }: Newsletter) => ({
+export const toListed = ({
+  uuid,
+  subject,
+  listUuid,
+  status,
+  createdAt,
+  scheduledAt,
+  sentAt,
+}: newsletters.Newsletter) => ({
   id: formatUuid(uuid),
   name: toBroadcastText(subject),
   audience_id: formatUuid(listUuid),
@@ -133,7 +137,7 @@ export const toListed = ({ uuid, subject, listUuid, status, createdAt, scheduled
   sent_at: isoTimeOrNull(sentAt),
 })
 
-export function toDetail(app: App, newsletter: Newsletter) {
+export function toDetail(app: App, newsletter: newsletters.Newsletter) {
   const { accountId, from, replyTo, htmlBody, textBody, stream } = newsletter
   const topic = stream === null ? undefined : listTopics(app, accountId).find(({ slug }) => slug === stream)
   const listed = toListed(newsletter)

@@ -3,34 +3,12 @@
  * list, a contact an address on any of them, a topic a stream. A contact in no segment is on the list `General`, which
  * is made for it.
  */
-import {
-  type AddressChange,
-  changeAddress,
-  findContactsOf,
-  listAddresses,
-  removeAddress,
-  removeContact,
-} from '#features/audience/contact-lists/contacts.ts'
+import * as audience from '#features/audience/contact-lists/contacts.ts'
 import type { App } from '#features/core/app/app.ts'
 import { changeList, createList, deleteList } from '#features/setup/contact-store/change-list.ts'
 import { type Contact, findContact, listContacts } from '#features/setup/contact-store/find.ts'
-import {
-  type ContactList,
-  findListById,
-  findListByName,
-  getList,
-  listContactLists,
-} from '#features/setup/contact-store/lists.ts'
-import {
-  changeStream,
-  createStream,
-  DEFAULT_STREAM,
-  deleteStream,
-  getStream,
-  type HasOpenMail,
-  listStreams,
-  type Stream,
-} from '#features/setup/streams/streams.ts'
+import * as store from '#features/setup/contact-store/lists.ts'
+import * as streams from '#features/setup/streams/streams.ts'
 import { EVERY, suppressionOf } from '#features/setup/suppression-store/check.ts'
 import { attempt } from '#platform/attempt.ts'
 import { openSealedToken, sealedTokenLength, sealToken } from '#platform/crypto/sealed-token.ts'
@@ -72,7 +50,7 @@ const listSegmentRoutes = (name: string) => [
     changeContact(call, requireMember(call, call.id, call.part)),
   ),
   on(`DELETE /${name}/:id/contacts/:part`, WRITES, async (call) => {
-    await removeContact(call.app, call.actor, call.id, requireMember(call, call.id, call.part)[0].email)
+    await audience.removeContact(call.app, call.actor, call.id, requireMember(call, call.id, call.part)[0].email)
     return { object: 'contact', contact: call.part, deleted: true }
   }),
 ]
@@ -89,22 +67,22 @@ export const contactRoutes = [
   on('GET /contacts/:id', READS, (call) => toDetail(call.app, requireContact(call))),
   on('PATCH /contacts/:id', WRITES, (call) => changeContact(call, requireContact(call))),
   on('DELETE /contacts/:id', WRITES, async (call) => {
-    await removeAddress(call.app, call.actor, requireContact(call)[0].email)
+    await audience.removeAddress(call.app, call.actor, requireContact(call)[0].email)
     return { object: 'contact', contact: call.id, deleted: true }
   }),
   on('GET /contacts/:id/segments', READS, (call) => {
-    const lists = requireContact(call).flatMap(({ listId }) => findListById(call.app.db, listId) ?? [])
+    const lists = requireContact(call).flatMap(({ listId }) => store.findListById(call.app.db, listId) ?? [])
     return pageOf(call.query, lists.map(toSegment))
   }),
   on('POST /contacts/:id/segments/:part', WRITES, async (call) => {
-    await changeAddress(call.app, call.actor, requireContact(call)[0].email, { listIds: [call.part] })
+    await audience.changeAddress(call.app, call.actor, requireContact(call)[0].email, { listIds: [call.part] })
     return { id: call.part.toLowerCase() }
   }),
   on('DELETE /contacts/:id/segments/:part', WRITES, leaveSegment),
   on('GET /contacts/:id/topics', READS, (call) => pageOf(call.query, toTopics(call, requireContact(call)[0].email))),
   on('PATCH /contacts/:id/topics', WRITES, async (call) => {
     const contacts = requireContact(call)
-    await changeAddress(call.app, call.actor, contacts[0].email, { unsubscribed: readTopics(call, call.body) })
+    await audience.changeAddress(call.app, call.actor, contacts[0].email, { unsubscribed: readTopics(call, call.body) })
     return { id: toId(call.app, contacts) }
   }),
 ]
@@ -112,11 +90,15 @@ export const contactRoutes = [
 /** The contacts of an address on their lists. */
 type Contacts = readonly [Contact, ...Contact[]]
 
-async function createContact(call: Call, wanted: JsonObject, { listIds = [], unsubscribed = [] }: AddressChange) {
+async function createContact(
+  call: Call,
+  wanted: JsonObject,
+  { listIds = [], unsubscribed = [] }: audience.AddressChange,
+) {
   const { app, actor, accountId } = call
   const email = requireText(wanted, 'email')
-  const isHomeless = listIds.length === 0 && findContactsOf(app.db, accountId, email).length === 0
-  await changeAddress(app, actor, email, {
+  const isHomeless = listIds.length === 0 && audience.findContactsOf(app.db, accountId, email).length === 0
+  await audience.changeAddress(app, actor, email, {
     listIds: isHomeless ? [await requireGeneral(call)] : listIds,
     metadata: readMetadata(wanted),
     // Programs say `false` of everybody whom they add; that must not bring back who has left.
@@ -129,12 +111,12 @@ async function changeContact({ app, actor, read }: Call, contacts: Contacts) {
   const wanted = read(CHANGEABLE)
   const isUnsubscribed = readFlag(wanted, 'unsubscribed')
   const unsubscribed = isUnsubscribed === undefined ? [] : [[EVERY, isUnsubscribed] as const]
-  await changeAddress(app, actor, contacts[0].email, { metadata: readMetadata(wanted), unsubscribed })
+  await audience.changeAddress(app, actor, contacts[0].email, { metadata: readMetadata(wanted), unsubscribed })
   return { object: 'contact', id: toId(app, contacts) }
 }
 
 async function requireGeneral({ app, actor, accountId }: Call): Promise<string> {
-  const list = findListByName(app.db, accountId, GENERAL) ?? (await createList(app, actor, { name: GENERAL }))
+  const list = store.findListByName(app.db, accountId, GENERAL) ?? (await createList(app, actor, { name: GENERAL }))
   return formatUuid(list.uuid)
 }
 
@@ -147,9 +129,9 @@ async function leaveSegment(call: Call) {
     const general = await requireGeneral(call)
     if (general === part.toLowerCase())
       throw invalid('segment', `The contact is in no segment but ${GENERAL}; delete the contact instead.`)
-    await changeAddress(app, actor, email, { listIds: [general] })
+    await audience.changeAddress(app, actor, email, { listIds: [general] })
   }
-  await removeContact(app, actor, part, email)
+  await audience.removeContact(app, actor, part, email)
   return { object: 'contact', id: toId(app, contacts), audienceId: part.toLowerCase(), deleted: true }
 }
 
@@ -192,12 +174,12 @@ const toAddress = ({ keys }: App, id: string): string =>
   id.includes('@') ? id : (openSealedToken(keys, CONTEXT, id, MAX_ID_LENGTH)?.takeRest().toString() ?? '')
 
 function requireContact({ app, accountId, id }: Call): Contacts {
-  const [first, ...others] = findContactsOf(app.db, accountId, toAddress(app, id))
+  const [first, ...others] = audience.findContactsOf(app.db, accountId, toAddress(app, id))
   if (!first) throw notFound('contact_not_found', 'Contact not found; name it by its id or its address.')
   return [first, ...others]
 }
 
-const getSegment = ({ app, accountId }: Call, id: string): ContactList => getList(app.db, accountId, id)
+const getSegment = ({ app, accountId }: Call, id: string): store.ContactList => store.getList(app.db, accountId, id)
 
 function requireMember(call: Call, segment: string, contact: string): Contacts {
   const found = findContact(call.app.db, getSegment(call, segment).id, toAddress(call.app, contact))
@@ -207,7 +189,7 @@ function requireMember(call: Call, segment: string, contact: string): Contacts {
 
 function listSegments(call: Call) {
   const { app, accountId, query } = call
-  const listBelow = (window: RowWindow) => listContactLists(app.db, accountId, window).lists
+  const listBelow = (window: RowWindow) => store.listContactLists(app.db, accountId, window).lists
   const source = sourceByRowId(app.db, ['contact_lists', accountId], (id) => getSegment(call, id), listBelow)
   return readPage(query, source, toSegment)
 }
@@ -225,7 +207,7 @@ function listMembers(call: Call) {
 function listAll(call: Call) {
   const { app, accountId, query } = call
   const list = (side: 'after' | 'before', of: string, limit: number) =>
-    listAddresses(app.db, accountId, side, of, limit)
+    audience.listAddresses(app.db, accountId, side, of, limit)
   const source = {
     find: (id: string) => ({ id: requireContact({ ...call, id })[0].addressKey }),
     listBelow: ({ after = [''], limit }: RowWindow) => list('after', String(after[0]), limit),
@@ -234,7 +216,7 @@ function listAll(call: Call) {
   return readPage(query, source, ({ id }) => toListed(app, requireContact({ ...call, id })))
 }
 
-export const toSegment = ({ uuid, name, createdAt }: ContactList) => ({
+export const toSegment = ({ uuid, name, createdAt }: store.ContactList) => ({
   id: formatUuid(uuid),
   name,
   created_at: isoTime(createdAt),
@@ -255,12 +237,10 @@ export function toListed(app: Pick<App, 'keys'>, contacts: Contacts) {
   }
 }
 
-type Property = { type: 'string'; value: string } | { type: 'number'; value: number }
-
-const toProperty = (value: unknown): Property =>
+const toProperty = (value: unknown) =>
   typeof value === 'number'
-    ? { type: 'number', value }
-    : { type: 'string', value: typeof value === 'string' ? value : JSON.stringify(value) }
+    ? { type: 'number' as const, value }
+    : { type: 'string' as const, value: typeof value === 'string' ? value : JSON.stringify(value) }
 
 export function toDetail(app: Pick<App, 'keys'>, contacts: Contacts) {
   const { first_name, last_name, ...others } = parseMetadata(contacts)
@@ -277,7 +257,7 @@ export const toTopics = ({ app, accountId }: Pick<Call, 'app' | 'accountId'>, ad
 
 /** `app` passes what knows the mail of a stream. */
 export interface TopicRouteOptions {
-  readonly hasOpenMail: HasOpenMail
+  readonly hasOpenMail: streams.HasOpenMail
 }
 
 /** Older topics of an account are not listed. */
@@ -300,29 +280,31 @@ export const topicRoutes = ({ hasOpenMail }: TopicRouteOptions) => [
         'default_subscription must be opt_in: here everybody gets the mail of a topic who has not opted out; for another one, make a segment of those who want it.',
       )
     const slug = (name.toLowerCase().match(/[a-z0-9]+/g) ?? ['topic']).join('-').slice(0, MAX_SLUG_LENGTH)
-    return toReference('topic', await createStream(app, actor, { slug, name }))
+    return toReference('topic', await streams.createStream(app, actor, { slug, name }))
   }),
-  on('GET /topics/:id', READS_TOPICS, ({ app, accountId, id }) => toTopic(getStream(app.db, accountId, id))),
+  on('GET /topics/:id', READS_TOPICS, ({ app, accountId, id }) => toTopic(streams.getStream(app.db, accountId, id))),
   on('PATCH /topics/:id', WRITES_TOPICS, async ({ app, actor, id, read }) =>
-    toReference('topic', await changeStream(app, actor, id, { name: readText(read(['id', 'name']), 'name') })),
+    toReference('topic', await streams.changeStream(app, actor, id, { name: readText(read(['id', 'name']), 'name') })),
   ),
   on('DELETE /topics/:id', WRITES_TOPICS, ({ app, actor, id }) =>
-    deleteStream(app, actor, id, hasOpenMail).then(() => toDeleted('topic', id)),
+    streams.deleteStream(app, actor, id, hasOpenMail).then(() => toDeleted('topic', id)),
   ),
 ]
 
 /** The stream that a field `topic_id` names. */
-export function requireTopic(app: App, accountId: number, id: string): Stream {
-  const stream = attempt(() => getStream(app.db, accountId, id))
+export function requireTopic(app: App, accountId: number, id: string): streams.Stream {
+  const stream = attempt(() => streams.getStream(app.db, accountId, id))
   if (!stream) throw invalid('topic_id', 'topic_id must be the id of a topic; GET /topics lists them.')
   return stream
 }
 
 /** Not the stream of mail that nobody unsubscribes from. */
-export const listTopics = (app: App, accountId: number): Stream[] =>
-  listStreams(app.db, accountId, { limit: MAX_TOPICS, offset: 0 }).streams.filter(({ slug }) => slug !== DEFAULT_STREAM)
+export const listTopics = (app: App, accountId: number): streams.Stream[] =>
+  streams
+    .listStreams(app.db, accountId, { limit: MAX_TOPICS, offset: 0 })
+    .streams.filter(({ slug }) => slug !== streams.DEFAULT_STREAM)
 
-export const toTopic = (stream: Stream) => ({
+export const toTopic = (stream: streams.Stream) => ({
   ...toReference('topic', stream),
   name: stream.name,
   default_subscription: 'opt_in' as const,

@@ -1,14 +1,6 @@
 /** @module Domains: create, read, list, change, verify, delete. */
 import type { Actor, App } from '#features/core/app/app.ts'
-import {
-  changeDomain,
-  createDomain,
-  type DnsSource,
-  type Domain,
-  getDomain,
-  listDnsRecords,
-  listDomains,
-} from '#features/setup/domains/domains.ts'
+import * as domains from '#features/setup/domains/domains.ts'
 import { listFormerDkimRecords } from '#features/setup/domains/model.ts'
 import { findRegistrableDomain } from '#features/setup/domains/name.ts'
 import { setTrackingDomain } from '#features/setup/domains/set-tracking.ts'
@@ -33,12 +25,12 @@ const WRITES = 'domains:write'
 
 export const domainRoutes = ({ deleteDomain }: DomainRouteOptions) => [
   on('GET /domains', READS, ({ app, accountId, query }) => {
-    const getRow = (id: string) => getDomain(app.db, accountId, id)
+    const getRow = (id: string) => domains.getDomain(app.db, accountId, id)
     const source = sourceByRowId(
       app.db,
       ['domains', accountId],
       getRow,
-      (window) => listDomains(app.db, accountId, window).domains,
+      (window) => domains.listDomains(app.db, accountId, window).domains,
     )
     return readPage(query, source, toListedDomain)
   }),
@@ -48,7 +40,7 @@ export const domainRoutes = ({ deleteDomain }: DomainRouteOptions) => [
     // Read before anything is created, so that a wrong field creates nothing.
     const { ignored, ...changes } = readChanges(wanted)
     setIgnored(headers, ignored)
-    const { domain } = await createDomain(app, actor, name)
+    const { domain } = await domains.createDomain(app, actor, name)
     const changed = await applyChanges(app, actor, domain, changes).catch(async (error: unknown) => {
       // A client that gets an error repeats the whole request.
       await deleteDomain(app, actor, formatUuid(domain.uuid))
@@ -56,17 +48,19 @@ export const domainRoutes = ({ deleteDomain }: DomainRouteOptions) => [
     })
     return toDomainDetail(app, changed)
   }),
-  on('GET /domains/:id', READS, ({ app, accountId, id }) => toDomainDetail(app, getDomain(app.db, accountId, id))),
+  on('GET /domains/:id', READS, ({ app, accountId, id }) =>
+    toDomainDetail(app, domains.getDomain(app.db, accountId, id)),
+  ),
   on('PATCH /domains/:id', WRITES, async ({ app, actor, accountId, id, read, headers }) => {
     const { ignored, ...changes } = readChanges(read(CHANGEABLE))
     setIgnored(headers, ignored)
-    return toReference('domain', await applyChanges(app, actor, getDomain(app.db, accountId, id), changes))
+    return toReference('domain', await applyChanges(app, actor, domains.getDomain(app.db, accountId, id), changes))
   }),
   on('POST /domains/:id/verify', WRITES, async ({ app, actor, id }) =>
     toReference('domain', (await verifyDomain(app, actor, id)).domain),
   ),
   on('DELETE /domains/:id', WRITES, async ({ app, actor, accountId, id }) => {
-    const domain = getDomain(app.db, accountId, id)
+    const domain = domains.getDomain(app.db, accountId, id)
     await deleteDomain(app, actor, id)
     return { ...toReference('domain', domain), deleted: true }
   }),
@@ -90,19 +84,19 @@ function readChanges(body: JsonObject) {
 async function applyChanges(
   app: App,
   actor: Actor,
-  domain: Domain,
+  domain: domains.Domain,
   { receiving, trackingSubdomain }: Omit<ReturnType<typeof readChanges>, 'ignored'>,
-): Promise<Domain> {
+): Promise<domains.Domain> {
   const id = formatUuid(domain.uuid)
-  if (receiving !== undefined) await changeDomain(app, actor, id, { inboundEnabled: receiving })
+  if (receiving !== undefined) await domains.changeDomain(app, actor, id, { inboundEnabled: receiving })
   if (trackingSubdomain !== undefined) await setTrackingDomain(app, actor, id, `${trackingSubdomain}.${domain.domain}`)
-  return getDomain(app.db, actor.accountId, id)
+  return domains.getDomain(app.db, actor.accountId, id)
 }
 
 type Capability = 'enabled' | 'disabled'
 const toCapability = (isEnabled: boolean): Capability => (isEnabled ? 'enabled' : 'disabled')
 
-export const toListedDomain = (domain: Domain) => ({
+export const toListedDomain = (domain: domains.Domain) => ({
   id: formatUuid(domain.uuid),
   name: domain.domain,
   status: toStatus(domain),
@@ -113,29 +107,29 @@ export const toListedDomain = (domain: Domain) => ({
   ...(domain.trackingDomain !== null && { tracking_subdomain: toSubdomain(domain.trackingDomain, domain.domain) }),
 })
 
-export const toDomainDetail = (app: DnsSource & Pick<App, 'clock'>, domain: Domain) => ({
+export const toDomainDetail = (app: domains.DnsSource & Pick<App, 'clock'>, domain: domains.Domain) => ({
   object: 'domain' as const,
   ...toListedDomain(domain),
   records: toRecords(app, domain, app.clock.now()),
 })
 
-function toStatus({ verifiedAt, recordsLostAt, checkedAt }: Domain) {
+function toStatus({ verifiedAt, recordsLostAt, checkedAt }: domains.Domain) {
   if (verifiedAt !== null) return recordsLostAt === null ? ('verified' as const) : ('partially_failed' as const)
   if (recordsLostAt !== null) return 'failed' as const
   return toOpenStatus({ checkedAt })
 }
 
-const toOpenStatus = ({ checkedAt }: Pick<Domain, 'checkedAt'>) =>
+const toOpenStatus = ({ checkedAt }: Pick<domains.Domain, 'checkedAt'>) =>
   checkedAt === null ? ('not_started' as const) : ('pending' as const)
 
-type DnsRecord = ReturnType<typeof listDnsRecords>['spf']
+type DnsRecord = ReturnType<typeof domains.listDnsRecords>['spf']
 
 /**
  * The records that the domain needs, named below its registrable domain, as DNS providers want them typed. During a
  * rotation of DKIM keys also those of the next keys, which wait, and of former ones, as long as they must stay.
  */
-function toRecords(app: DnsSource, domain: Domain, now: Millis) {
-  const { spf, return_path, dkim, dkim_next, dkim_ed25519_next, mx, tracking } = listDnsRecords(app, domain)
+function toRecords(app: domains.DnsSource, domain: domains.Domain, now: Millis) {
+  const { spf, return_path, dkim, dkim_next, dkim_ed25519_next, mx, tracking } = domains.listDnsRecords(app, domain)
   const dkimRecords = [
     dkim,
     dkim_next,

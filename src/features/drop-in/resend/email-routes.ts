@@ -1,14 +1,7 @@
 /** @module Emails that were sent: read, list, reschedule, cancel. */
 import type { App } from '#features/core/app/app.ts'
 import type { EventType } from '#features/core/events/record.ts'
-import {
-  findEmail,
-  getEmail,
-  listEmails,
-  listEmailsAbove,
-  readLastEventType,
-  type StoredEmail,
-} from '#features/sending/emails/read.ts'
+import * as emails from '#features/sending/emails/read.ts'
 import { cancelEmail, rescheduleEmail } from '#features/sending/emails/scheduled.ts'
 import { emailRowWire, type MaxAttempts, type RenderBodies, readEmailBodies } from '#features/sending/emails/wire.ts'
 import type { Status } from '#features/sending/queue/status.ts'
@@ -30,16 +23,16 @@ export const emailRoutes = (options: EmailRouteOptions) => [
     const source = {
       find(id: string) {
         const uuid = parseUuid(id)
-        return uuid && findEmail(db, accountId, uuid)
+        return uuid && emails.findEmail(db, accountId, uuid)
       },
-      keyOf: ({ createdAt, id }: StoredEmail) => [createdAt, id],
-      listBelow: (window: RowWindow) => listEmails(db, accountId, ANY_EMAIL, window).emails,
-      listAbove: (email: StoredEmail, limit: number) => listEmailsAbove(db, accountId, email, limit),
+      keyOf: ({ createdAt, id }: emails.StoredEmail) => [createdAt, id],
+      listBelow: (window: RowWindow) => emails.listEmails(db, accountId, ANY_EMAIL, window).emails,
+      listAbove: (email: emails.StoredEmail, limit: number) => emails.listEmailsAbove(db, accountId, email, limit),
     }
     return readPage(query, source, (email) => toListedEmail(app, accountId, email, options.maxAttempts))
   }),
   on('GET /emails/:id', 'emails:read', async ({ app, accountId, id }) => {
-    const email = getEmail(app.db, accountId, id)
+    const email = emails.getEmail(app.db, accountId, id)
     const { html, text } = await readEmailBodies(app, email, options.renderedBodies)
     return toEmailDetail(app, accountId, email, { html, text, maxAttempts: options.maxAttempts })
   }),
@@ -84,8 +77,8 @@ const BY_STATUS = {
   sent: 'delivered',
 } as const satisfies Record<Status, string>
 
-function readLastEvent({ db }: App, accountId: number, { id, status }: StoredEmail) {
-  const type = readLastEventType(db, accountId, id)
+function readLastEvent({ db }: App, accountId: number, { id, status }: emails.StoredEmail) {
+  const type = emails.readLastEventType(db, accountId, id)
   return type && type in BY_EVENT ? BY_EVENT[type as keyof typeof BY_EVENT] : BY_STATUS[status]
 }
 
@@ -95,7 +88,7 @@ export function toMailboxes(header: string | null | undefined): string[] {
   return parsed?.kind === 'ok' ? parsed.mailboxes.map(formatMailbox) : []
 }
 
-export function toListedEmail(app: App, accountId: number, email: StoredEmail, maxAttempts: MaxAttempts) {
+export function toListedEmail(app: App, accountId: number, email: emails.StoredEmail, maxAttempts: MaxAttempts) {
   const wire = emailRowWire(email, maxAttempts)
   return {
     id: wire.id,
@@ -115,7 +108,7 @@ export function toListedEmail(app: App, accountId: number, email: StoredEmail, m
 export function toEmailDetail(
   app: App,
   accountId: number,
-  email: StoredEmail,
+  email: emails.StoredEmail,
   { html, text, maxAttempts }: { html: string | null; text: string | null; maxAttempts: MaxAttempts },
 ) {
   const { tags } = emailRowWire(email, maxAttempts)

@@ -1,12 +1,7 @@
 /** @module Received emails: read, list. */
 import type { App } from '#features/core/app/app.ts'
 import { createBodyReader, readStoredContent } from '#features/core/app/stored-content.ts'
-import {
-  findInbound,
-  getInbound,
-  type InboundEmail,
-  listInbound,
-} from '#features/receiving/inbound/api/inbound-emails.ts'
+import * as inbound from '#features/receiving/inbound/api/inbound-emails.ts'
 import { toHeadersWire } from '#features/receiving/inbound/api/model.ts'
 import { invalid } from '#platform/errors.ts'
 import { isoTime } from '#platform/http/envelope.ts'
@@ -20,23 +15,23 @@ import { on } from './route.ts'
 
 export const receivingRoutes = [
   on('GET /emails/receiving', 'inbound:read', ({ app: { db }, accountId, query }) => {
-    const getRow = (id: string) => findInbound(db, accountId, id)
+    const getRow = (id: string) => inbound.findInbound(db, accountId, id)
     const source = sourceByRowId(
       db,
       ['inbound_emails', accountId],
       getRow,
-      (window) => listInbound(db, accountId, {}, window).emails,
+      (window) => inbound.listInbound(db, accountId, {}, window).emails,
     )
     return readPage(query, source, toListedReceived)
   }),
   on('GET /emails/receiving/:id', 'inbound:read', ({ app, accountId, id, query }) => {
     const format = query['html_format'] ?? 'data_uri'
     if (format !== 'data_uri' && format !== 'cid') throw invalid('html_format', 'html_format must be data_uri or cid.')
-    return toReceivedDetail(app, getInbound(app.db, accountId, id), format)
+    return toReceivedDetail(app, inbound.getInbound(app.db, accountId, id), format)
   }),
 ]
 
-export const toListedReceived = (email: InboundEmail) => ({
+export const toListedReceived = (email: inbound.InboundEmail) => ({
   id: formatUuid(email.uuid),
   to: toMailboxes(email.toHeader),
   from: email.fromHeader ?? email.fromAddress ?? '',
@@ -61,7 +56,7 @@ export const toListedReceived = (email: InboundEmail) => ({
 /** Whether the HTML keeps its references to pictures, or has the pictures themselves. */
 type HtmlFormat = 'cid' | 'data_uri'
 
-export function toReceivedDetail(app: App, email: InboundEmail, format: HtmlFormat) {
+export function toReceivedDetail(app: App, email: inbound.InboundEmail, format: HtmlFormat) {
   const bodies = createBodyReader(app)
   const [headersJson, text, html] = [email.headersRef, email.textRef, email.htmlRef].map(bodies.read)
   const headers =
@@ -82,7 +77,7 @@ export function toReceivedDetail(app: App, email: InboundEmail, format: HtmlForm
 }
 
 /** The pictures that the HTML may refer to; not those that are too large to be put into it. */
-function readPictures({ content }: App, { attachments }: InboundEmail, html: string): InlinePicture[] {
+function readPictures({ content }: App, { attachments }: inbound.InboundEmail, html: string): InlinePicture[] {
   if (!/cid:/i.test(html)) return []
   let bytes = 0
   return attachments.flatMap(({ content_id: contentId, content_type: contentType, size, ref }) => {
@@ -92,5 +87,5 @@ function readPictures({ content }: App, { attachments }: InboundEmail, html: str
   })
 }
 
-const isRawKept = ({ clock, config }: App, { receivedAt }: InboundEmail): boolean =>
+const isRawKept = ({ clock, config }: App, { receivedAt }: inbound.InboundEmail): boolean =>
   clock.now() - receivedAt <= days(config.inboundRawDays)

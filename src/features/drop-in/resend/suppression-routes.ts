@@ -2,15 +2,7 @@
  * @module The suppression list: add, read, list, remove, one address or many. The ids of this interface are sealed row
  * ids, because suppressions are not found by their public id.
  */
-import {
-  addSuppression,
-  findSuppressionById,
-  listSuppressions,
-  listSuppressionsAfter,
-  parseSuppressedAddress,
-  removeSuppression,
-  type Suppression,
-} from '#features/audience/suppressions/suppressions.ts'
+import * as list from '#features/audience/suppressions/suppressions.ts'
 import type { App } from '#features/core/app/app.ts'
 import type { KeyRing } from '#platform/crypto/crypto.ts'
 import { openSealedToken, sealedTokenLength, sealToken } from '#platform/crypto/sealed-token.ts'
@@ -33,25 +25,25 @@ export const suppressionRoutes = [
     const reason = parseOrigin(query['origin'])
     const source = {
       find: (id: string) => findById(app, accountId, id),
-      listBelow: (window: RowWindow) => listSuppressions(app.db, accountId, { reason }, window).suppressions,
-      listAbove: ({ id }: Suppression, limit: number) =>
-        listSuppressionsAfter(app.db, accountId, id, limit, reason).toReversed(),
+      listBelow: (window: RowWindow) => list.listSuppressions(app.db, accountId, { reason }, window).suppressions,
+      listAbove: ({ id }: list.Suppression, limit: number) =>
+        list.listSuppressionsAfter(app.db, accountId, id, limit, reason).toReversed(),
     }
     return readPage(query, source, (suppression) => toListedSuppression(app.keys, suppression))
   }),
   on('POST /suppressions', WRITES, async ({ app, actor, read }) => {
     const address = requireText(read(['email']), 'email')
-    return toReference(app.keys, await addSuppression(app, actor, { address }))
+    return toReference(app.keys, await list.addSuppression(app, actor, { address }))
   }),
   on('POST /suppressions/batch/add', WRITES, async ({ app, actor, read }) => {
     const emails = readTexts(read(['emails']), 'emails', MAX_BATCH_SIZE)
     if (!emails || emails.length === 0) throw missingField('emails')
     // All are checked before the first is added.
     for (const [index, email] of emails.entries()) {
-      const listed = parseSuppressedAddress(email)
+      const listed = list.parseSuppressedAddress(email)
       if ('reason' in listed) throw invalid(`emails.${index}`, `emails.${index}: ${listed.reason}`, 'invalid_address')
     }
-    const added = await Promise.all(emails.map((address) => addSuppression(app, actor, { address })))
+    const added = await Promise.all(emails.map((address) => list.addSuppression(app, actor, { address })))
     return { data: added.map((suppression) => toReference(app.keys, suppression)) }
   }),
   on('POST /suppressions/batch/remove', WRITES, async ({ app, actor, accountId, read }) => {
@@ -64,7 +56,7 @@ export const suppressionRoutes = [
     const data = await Promise.all(
       names.map(async (name) => {
         const found = findSuppression(app, accountId, name)
-        const removed = found ? await removeSuppression(app, actor, found.address) : 0
+        const removed = found ? await list.removeSuppression(app, actor, found.address) : 0
         const reference = found ? toReference(app.keys, found) : { object: 'suppression', id: name }
         return { ...reference, deleted: removed > 0 }
       }),
@@ -77,7 +69,7 @@ export const suppressionRoutes = [
   })),
   on('DELETE /suppressions/:id', WRITES, async ({ app, actor, accountId, id }) => {
     const found = requireSuppression(app, accountId, id)
-    await removeSuppression(app, actor, found.address)
+    await list.removeSuppression(app, actor, found.address)
     return { ...toReference(app.keys, found), deleted: true }
   }),
 ]
@@ -85,24 +77,24 @@ export const suppressionRoutes = [
 const CONTEXT = 'resend suppression id'
 const MAX_ID_LENGTH = sealedTokenLength(MAX_VARINT_BYTES)
 
-const toId = (keys: KeyRing, { id }: Suppression): string => sealToken(keys, CONTEXT, [encodeVarint(id)])
+const toId = (keys: KeyRing, { id }: list.Suppression): string => sealToken(keys, CONTEXT, [encodeVarint(id)])
 
-function findById(app: App, accountId: number, id: string): Suppression | undefined {
+function findById(app: App, accountId: number, id: string): list.Suppression | undefined {
   const facts = openSealedToken(app.keys, CONTEXT, id, MAX_ID_LENGTH)
-  return facts && findSuppressionById(app.db, accountId, facts.takeInteger())
+  return facts && list.findSuppressionById(app.db, accountId, facts.takeInteger())
 }
 
 /** The suppression with an id, or the newest of an address. */
-function findSuppression(app: App, accountId: number, idOrEmail: string): Suppression | undefined {
+function findSuppression(app: App, accountId: number, idOrEmail: string): list.Suppression | undefined {
   const found = findById(app, accountId, idOrEmail)
   if (found) return found
   const window = { limit: 1, offset: 0 }
-  return listSuppressions(app.db, accountId, { address: idOrEmail }, window).suppressions[0]
+  return list.listSuppressions(app.db, accountId, { address: idOrEmail }, window).suppressions[0]
 }
 
-function requireSuppression(app: App, accountId: number, idOrEmail: string): Suppression {
+function requireSuppression(app: App, accountId: number, idOrEmail: string): list.Suppression {
   const found = findSuppression(app, accountId, idOrEmail)
-  if (!found) throw notFound('suppression_not_found', 'Suppression not found; name it by its id or its address.')
+  if (!found) throw notFound('suppression_not_found', 'list.Suppression not found; name it by its id or its address.')
   return found
 }
 
@@ -116,12 +108,12 @@ function parseOrigin(text: string | undefined): string | undefined {
   return REASONS[text as Origin]
 }
 
-const toReference = (keys: KeyRing, suppression: Suppression) => ({
+const toReference = (keys: KeyRing, suppression: list.Suppression) => ({
   object: 'suppression' as const,
   id: toId(keys, suppression),
 })
 
-export const toListedSuppression = (keys: KeyRing, suppression: Suppression) => ({
+export const toListedSuppression = (keys: KeyRing, suppression: list.Suppression) => ({
   id: toId(keys, suppression),
   email: suppression.address,
   origin: toOrigin(suppression.reason),

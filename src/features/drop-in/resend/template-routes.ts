@@ -2,18 +2,7 @@
  * @module Templates in Resend's form. What is saved is used by the next email: there are no drafts, so to publish changes
  * nothing. Variables and their fallbacks are those that the texts have.
  */
-import {
-  changeTemplate,
-  createTemplate,
-  deleteTemplate,
-  findTemplateByAlias,
-  findTemplateById,
-  hasTemplate,
-  type ListedTemplate,
-  listTemplates,
-  MAX_ALIAS_LENGTH,
-  type Template,
-} from '#features/setup/templates/templates.ts'
+import * as store from '#features/setup/templates/templates.ts'
 import { invalid, notFound } from '#platform/errors.ts'
 import { isoTime } from '#platform/http/envelope.ts'
 import { formatUuid, newUuid } from '#platform/ids.ts'
@@ -41,7 +30,7 @@ export const templateRoutes = [
       db,
       ['templates', accountId],
       getRow,
-      (window) => listTemplates(db, accountId, window).templates,
+      (window) => store.listTemplates(db, accountId, window).templates,
     )
     return readPage(query, source, toListed)
   }),
@@ -52,7 +41,7 @@ export const templateRoutes = [
     const alias = readText(wanted, 'alias') || createAlias(call, name)
     return toReference(
       'template',
-      await createTemplate(call.app, call.actor, { alias, name, subject, htmlBody, textBody }),
+      await store.createTemplate(call.app, call.actor, { alias, name, subject, htmlBody, textBody }),
     )
   }),
   on('GET /templates/:id', READS, (call) => toDetail(requireTemplate(call))),
@@ -63,11 +52,11 @@ export const templateRoutes = [
     // New fallbacks change the texts in which the variables are.
     const texts = toTexts(wanted['variables'] === undefined ? wanted : { ...before, ...wanted }, fallbacks)
     const change = { name: readText(wanted, 'name'), alias: readText(wanted, 'alias'), ...texts }
-    return toReference('template', await changeTemplate(call.app, call.actor, formatUuid(template.uuid), change))
+    return toReference('template', await store.changeTemplate(call.app, call.actor, formatUuid(template.uuid), change))
   }),
   on('DELETE /templates/:id', WRITES, async (call) => {
     const id = formatUuid(requireTemplate(call).uuid)
-    await deleteTemplate(call.app, call.actor, id)
+    await store.deleteTemplate(call.app, call.actor, id)
     return toDeleted('template', id)
   }),
   on('POST /templates/:id/publish', WRITES, (call) => toReference('template', requireTemplate(call))),
@@ -78,21 +67,21 @@ export const templateRoutes = [
     const { alias, subject, htmlBody, textBody } = copy
     return toReference(
       'template',
-      await createTemplate(call.app, call.actor, { alias, name, subject, htmlBody, textBody }),
+      await store.createTemplate(call.app, call.actor, { alias, name, subject, htmlBody, textBody }),
     )
   }),
 ]
 
-function requireTemplate({ app: { db }, accountId, id }: Call): Template {
-  const template = findTemplateById(db, accountId, id) ?? findTemplateByAlias(db, accountId, id)
-  if (!template) throw notFound('template_not_found', 'Template not found; name it by its id or its alias.')
+function requireTemplate({ app: { db }, accountId, id }: Call): store.Template {
+  const template = store.findTemplateById(db, accountId, id) ?? store.findTemplateByAlias(db, accountId, id)
+  if (!template) throw notFound('template_not_found', 'store.Template not found; name it by its id or its alias.')
   return template
 }
 
 /** Resend's templates need no alias, ours do: it is made of the name, and unique by a part of an id where it must be. */
 function createAlias({ app: { db }, accountId }: Call, name: string): string {
-  const alias = (name.toLowerCase().match(/[a-z0-9]+/g) ?? ['template']).join('-').slice(0, MAX_ALIAS_LENGTH - 9)
-  return hasTemplate(db, accountId, alias) ? `${alias}-${formatUuid(newUuid()).slice(-8)}` : alias
+  const alias = (name.toLowerCase().match(/[a-z0-9]+/g) ?? ['template']).join('-').slice(0, store.MAX_ALIAS_LENGTH - 9)
+  return store.hasTemplate(db, accountId, alias) ? `${alias}-${formatUuid(newUuid()).slice(-8)}` : alias
 }
 
 type Fallbacks = ReadonlyMap<string, Fallback>
@@ -121,7 +110,7 @@ function toTexts(wanted: JsonObject, before: Fallbacks) {
 }
 
 /** The texts of a template with Resend's placeholders, and its variables with their fallbacks. */
-function readSources({ subject, htmlBody, textBody }: Template) {
+function readSources({ subject, htmlBody, textBody }: store.Template) {
   const fallbacks = new Map<string, Fallback>()
   const read = (source: string) =>
     toText(source, (name, fallback) => {
@@ -132,14 +121,14 @@ function readSources({ subject, htmlBody, textBody }: Template) {
   return { subject: read(subject), html: read(htmlBody ?? ''), text, fallbacks }
 }
 
-export const toListed = ({ uuid, name, alias, createdAt, updatedAt }: Template | ListedTemplate) => ({
+export const toListed = ({ uuid, name, alias, createdAt, updatedAt }: store.Template | store.ListedTemplate) => ({
   ...{ id: formatUuid(uuid), name, alias, status: 'published' as const },
   created_at: isoTime(createdAt),
   updated_at: isoTime(updatedAt),
   published_at: isoTime(updatedAt),
 })
 
-export function toDetail(template: Template) {
+export function toDetail(template: store.Template) {
   const { fallbacks, ...texts } = readSources(template)
   const { created_at, updated_at, ...listed } = toListed(template)
   const variables = [...fallbacks].map(([key, fallback = null]) => ({

@@ -20,10 +20,12 @@ const FROM = 'Ada <ada@sender.test>'
 
 let service: RouteService
 let client: ServerClient
+const connect = (key: string): ServerClient =>
+  new ServerClient(key, { useHttps: false, requestHost: `${service.url.replace('http://', '')}/postmark` })
+
 beforeAll(async () => {
   service = await startRouteService()
-  const requestHost = `${service.url.replace('http://', '')}/postmark`
-  client = new ServerClient(service.key, { useHttps: false, requestHost })
+  client = connect(service.key)
   await service.api('POST', '/v1/streams', { slug: 'broadcast', name: 'Broadcasts' })
 })
 afterAll(() => service[Symbol.asyncDispose]())
@@ -90,6 +92,7 @@ test('a bulk email with a template or the same key works, and one with an error 
   const errors = await Promise.all(wrong.map((bulk) => errorOf(client.sendBulkEmail(bulk))))
   expect(errors.map((error) => error?.status)).toEqual([422, 422, 422, 422, 422])
   expect((await client.getOutboundMessages({ count: 1 })).TotalCount).toBe(before)
+  expect(await errorOf(connect('POSTMARK_API_TEST').sendBulkEmail(templated))).toMatchObject({ status: 422 })
   expect(await errorOf(client.getBulkEmailStatus(UNKNOWN))).toMatchObject({ status: 404 })
 })
 
