@@ -71,8 +71,8 @@ async function listMessages(app: App, accountId: number, query: Query, takeTurn:
 
 const STATUSES = { received: 'Queued', delivered: 'Processed', failed: 'Failed', no_route: 'Blocked' } as const
 
-/** What is between "+" and "@". */
-const toHash = (address: string): string => /\+([^@]*)@/.exec(address)?.[1] ?? ''
+/** What is between the first "+" and "@". */
+const toHash = (address: string): string => address.split('@')[0]?.split('+').slice(1).join('+') ?? ''
 
 function toMailboxes(header: string | null) {
   const parsed = header === null ? undefined : parseMailboxList(header)

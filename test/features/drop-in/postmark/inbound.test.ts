@@ -5,7 +5,6 @@ import type { toInboundDetails } from '#features/drop-in/postmark/inbound-routes
 import type { readBulk, sendBulk } from '#features/drop-in/postmark/send.ts'
 import { type RouteService, startRouteService } from '#test/features/webhooks/inbound-routes/fixture.ts'
 import { at } from '#test/support/api.ts'
-import { eventually } from '#test/support/app.ts'
 import { UUID } from '#test/support/email-api.ts'
 
 /** Compiles only while what the service returns has what the client's types have. */
@@ -121,9 +120,9 @@ test('received messages are found by every filter, read, and posted again', asyn
     ...{ MessageID: id, OriginalRecipient: 'support+42@inbound.test', Headers: [{ Name: 'Subject', Value: 'Hello' }] },
     ToFull: [{ Email: 'support+42@inbound.test', Name: '', MailboxHash: '42' }],
   })
-  // By the route and by the webhook.
+  // By the route and by the webhook; an attempt that a busy machine makes fail is repeated later.
   const isPosted = (times: number) =>
-    eventually(() => (receiver.requests.filter(({ text }) => text.includes(id)).length === times ? true : undefined))
+    service.throughRests(() => receiver.requests.filter(({ text }) => text.includes(id)).length >= times)
   await isPosted(2)
   for (const again of [client.retryInboundHookForMessage(id), client.bypassBlockedInboundMessage(id)])
     expect(await again).toMatchObject({ Message: 'OK' })
