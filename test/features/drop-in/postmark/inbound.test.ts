@@ -124,6 +124,9 @@ test('received messages are found by every filter, read, and posted again', asyn
   const isPosted = (times: number) =>
     service.throughRests(() => receiver.requests.filter(({ text }) => text.includes(id)).length >= times)
   await isPosted(2)
+  // What is being posted for the first time is not posted again.
+  await service.settled(hook, 2)
+  await service.throughRests(async () => (await client.getInboundMessageDetails(id)).Status === 'Processed')
   for (const again of [client.retryInboundHookForMessage(id), client.bypassBlockedInboundMessage(id)])
     expect(await again).toMatchObject({ Message: 'OK' })
   await isPosted(6)
