@@ -34,6 +34,53 @@ CREATE INDEX `form_asks_contact` ON `form_asks` (`contact`,`asked_at`);
 --> statement-breakpoint
 CREATE INDEX `form_asks_age` ON `form_asks` (`asked_at`);
 --> statement-breakpoint
+CREATE TABLE `sequence_people` (
+	`id` integer PRIMARY KEY AUTOINCREMENT NOT NULL,
+	`uuid` blob NOT NULL,
+	`account_id` integer NOT NULL,
+	`sequence_id` integer NOT NULL,
+	`address_key` text NOT NULL,
+	`email` text NOT NULL,
+	`contact_id` integer,
+	`variables` text,
+	`state` text NOT NULL,
+	`reason` text,
+	`place` real NOT NULL,
+	`since_at` integer NOT NULL,
+	`sent` text NOT NULL,
+	`created_at` integer NOT NULL,
+	`ended_at` integer
+) STRICT;
+--> statement-breakpoint
+CREATE UNIQUE INDEX `sequence_people_entry` ON `sequence_people` (`sequence_id`,`address_key`);
+--> statement-breakpoint
+CREATE INDEX `sequence_people_page` ON `sequence_people` (`sequence_id`);
+--> statement-breakpoint
+CREATE INDEX `sequence_people_state` ON `sequence_people` (`sequence_id`,`state`);
+--> statement-breakpoint
+CREATE INDEX `sequence_people_address` ON `sequence_people` (`account_id`,`address_key`);
+--> statement-breakpoint
+CREATE INDEX `sequence_people_ended` ON `sequence_people` (`ended_at`);
+--> statement-breakpoint
+CREATE TABLE `sequences` (
+	`id` integer PRIMARY KEY AUTOINCREMENT NOT NULL,
+	`uuid` blob NOT NULL,
+	`account_id` integer NOT NULL,
+	`status` text NOT NULL,
+	`pause_reason` text,
+	`list_id` integer,
+	`definition` text NOT NULL,
+	`created_at` integer NOT NULL,
+	`updated_at` integer NOT NULL,
+	FOREIGN KEY (`account_id`) REFERENCES `accounts`(`id`) ON UPDATE no action ON DELETE no action
+) STRICT;
+--> statement-breakpoint
+CREATE UNIQUE INDEX `sequences_uuid_unique` ON `sequences` (`uuid`);
+--> statement-breakpoint
+CREATE INDEX `sequences_account` ON `sequences` (`account_id`);
+--> statement-breakpoint
+CREATE INDEX `sequences_list` ON `sequences` (`list_id`);
+--> statement-breakpoint
 CREATE TABLE `signup_forms` (
 	`id` integer PRIMARY KEY AUTOINCREMENT NOT NULL,
 	`uuid` blob NOT NULL,
@@ -352,6 +399,21 @@ CREATE TABLE `members` (
 --> statement-breakpoint
 CREATE INDEX `members_user` ON `members` (`user_id`);
 --> statement-breakpoint
+CREATE TABLE `oauth_grants` (
+	`key_uuid` blob PRIMARY KEY NOT NULL,
+	`account_id` integer NOT NULL,
+	`user_id` integer NOT NULL,
+	`generation` integer DEFAULT 0 NOT NULL,
+	`issued_at` integer NOT NULL,
+	FOREIGN KEY (`key_uuid`) REFERENCES `api_keys`(`uuid`) ON UPDATE no action ON DELETE cascade,
+	FOREIGN KEY (`account_id`) REFERENCES `accounts`(`id`) ON UPDATE no action ON DELETE no action,
+	FOREIGN KEY (`user_id`) REFERENCES `users`(`id`) ON UPDATE no action ON DELETE no action
+) STRICT;
+--> statement-breakpoint
+CREATE INDEX `oauth_grants_user` ON `oauth_grants` (`user_id`);
+--> statement-breakpoint
+CREATE INDEX `oauth_grants_account` ON `oauth_grants` (`account_id`);
+--> statement-breakpoint
 CREATE TABLE `passkeys` (
 	`id` integer PRIMARY KEY NOT NULL,
 	`uuid` blob NOT NULL,
@@ -446,6 +508,7 @@ CREATE TABLE `agent_mailboxes` (
 	`unread_bytes` integer DEFAULT 0 NOT NULL,
 	`thread_count` integer DEFAULT 0 NOT NULL,
 	`auto_responder` text,
+	`drafts` integer DEFAULT false NOT NULL,
 	`created_at` integer NOT NULL,
 	`updated_at` integer NOT NULL,
 	`deleted_at` integer,
@@ -1039,6 +1102,8 @@ CREATE INDEX `emails_clicked` ON `emails` (`account_id`,`created_at`) WHERE enga
 --> statement-breakpoint
 CREATE INDEX `emails_complained` ON `emails` (`account_id`,`created_at`) WHERE engagement & 4 <> 0;
 --> statement-breakpoint
+CREATE INDEX `emails_drafts` ON `emails` (`created_at`) WHERE status = 9;
+--> statement-breakpoint
 CREATE TABLE `idempotency_keys` (
 	`account_id` integer NOT NULL,
 	`key_hash` blob NOT NULL,
@@ -1366,6 +1431,7 @@ CREATE TABLE `templates` (
 	`uuid` blob NOT NULL,
 	`account_id` integer NOT NULL,
 	`alias` text NOT NULL,
+	`locale` text,
 	`name` text NOT NULL,
 	`subject` text NOT NULL,
 	`html_body` text,
@@ -1381,7 +1447,7 @@ CREATE TABLE `templates` (
 --> statement-breakpoint
 CREATE UNIQUE INDEX `templates_uuid_unique` ON `templates` (`uuid`);
 --> statement-breakpoint
-CREATE UNIQUE INDEX `templates_alias` ON `templates` (`account_id`,`alias`) WHERE deleted_at is null;
+CREATE UNIQUE INDEX `templates_alias` ON `templates` (`account_id`,`alias`,CASE WHEN locale IS NULL THEN '' ELSE locale END) WHERE deleted_at is null;
 --> statement-breakpoint
 CREATE UNIQUE INDEX `templates_foreign` ON `templates` (`account_id`,`foreign_id`) WHERE foreign_id is not null and deleted_at is null;
 --> statement-breakpoint
