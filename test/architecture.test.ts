@@ -76,7 +76,7 @@ const MAX_LINES: Readonly<Record<string, number>> = {
   webhooks: 6070,
   lifecycle: 4110,
   'drop-in': 7450,
-  app: 14010,
+  app: 14030,
   bench: 830,
   dashboard: 24210,
   platform: 17800,
