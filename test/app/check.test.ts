@@ -154,7 +154,10 @@ const CORRUPTIONS: readonly (readonly [rule: string, sql: string])[] = [
   ],
   ['the quota used in each month equals a recount', 'UPDATE emails SET quota_month = 24000 WHERE id = 1'],
   ['every email has the number of recipients that was accepted', 'UPDATE emails SET recipient_count = 2 WHERE id = 1'],
-  ['a recipient is in the queue exactly while it is open', 'UPDATE recipients SET next_at = NULL WHERE id = 1'],
+  [
+    'a recipient is in the queue exactly while it is open and no draft',
+    'UPDATE recipients SET next_at = NULL WHERE id = 1',
+  ],
   ['the status of each email follows from its recipients', 'UPDATE recipients SET status = 2 WHERE id = 1'],
   [
     'each final recipient has an event of its final status',
