@@ -140,15 +140,18 @@ const REPLIES: Record<string, Record<string, Reply>> = {
         { EmailAddress: 'unsub@x.test', SuppressionReason: 'ManualSuppression', Origin: 'Recipient', CreatedAt: ISO },
       ],
     },
-    '/templates': { Templates: [{ TemplateId: 7 }, { TemplateId: 8 }] },
+    '/templates': { Templates: [7, 8, 9, 10].map((TemplateId) => ({ TemplateId })) },
     '/templates/7': {
       TemplateId: 7,
       Name: 'Good',
       Alias: 'good',
       Subject: 'Hi {{name}}',
       HtmlBody: '<p>{{#each items}}{{title}}{{/each}}</p>',
+      LayoutTemplate: 'frame',
       TemplateType: 'Standard',
     },
+    '/templates/9': { TemplateId: 9, Alias: 'frame', HtmlBody: '<i>{{{ @content }}}</i>', TemplateType: 'Layout' },
+    '/templates/10': { TemplateId: 10, Subject: 'x', HtmlBody: 'x', LayoutTemplate: 'gone', TemplateType: 'Standard' },
     '/templates/8': {
       TemplateId: 8,
       Name: 'Bad',
@@ -308,6 +311,10 @@ describe.each(Object.keys(REPLIES))('import %s', (name) => {
     expect(template).toMatchObject({ alias: good, name: name === 'ses' ? 'good' : 'Good' })
     if (['mailgun', 'ses', 'sendgrid'].includes(name))
       expect(template).toMatchObject({ subject: "Hi {{ name|default('') }}", html_body: JINJA })
+    if (name === 'postmark') {
+      expect(template?.['html_body']).toMatch(/^<i><p>.*<\/p><\/i>$/)
+      expect(made.stdout).toMatch(/^refused +template +postmark-10 +its layout "gone" is missing$/m)
+    }
     if (name === 'resend')
       expect(template).toMatchObject({
         html_body: `{% set name = name|default("y\\"o'u") %}<p>{{ name|default('')|safe }}</p>`,
@@ -384,6 +391,17 @@ describe('files', () => {
     expect(found['none@x.test']).toStartWith(`complaint ${year}`)
   })
 
+  test('with rows that lack a time, are no objects, or have cells no address can have, lose only those', async () => {
+    const rows = [null, { email: 'a@x.test' }, { email: `${'x'.repeat(1e6)}@x.test`, created: SECONDS }]
+    const odd = [...rows, { email: 'n\0ul@x.test', created: SECONDS }, { email: 'B@X.test', created: SECONDS }]
+    const lines = '\ufeffemail;reason;created\r\n"c@x.test";"a\n""b""";\r\nd@x.test;x;1700000000\r\n'
+    const files = [write('bounces.json', odd), write('bounces.csv', lines), `templates=${write('t.json', [null, {}])}`]
+    const { stdout } = await run('sendgrid', ['--apply', ...files.flatMap((path) => ['--file', path])])
+    expect(stdout).toMatch(/^refused +bounces +3 +no addresses/m)
+    expect(stdout).toMatch(/^refused +template +it has no body; it has no id$/m)
+    expect(Object.keys(await takeSuppressions()).toSorted()).toEqual(['a@x.test', 'b@x.test', 'c@x.test', 'd@x.test'])
+  })
+
   test.each([
     [
       'mailgun',
@@ -434,6 +452,11 @@ describe('an API', () => {
       /responds to \/suppressions\?after=1&limit=100 without a list "data"/,
     ],
     ['an error', () => Response.json({ message: 'oops' }, { status: 500 }), /with status 500 .*: oops/],
+    [
+      'itself as the next page',
+      () => Response.json({ has_more: true, data: [{ id: '1' }] }),
+      /does not end its list at \/suppressions\?after=1&limit=100: import a file of it/,
+    ],
     ['a redirect', () => Response.redirect('http://127.0.0.1:9/'), /cannot be reached/],
   ])(
     'that answers the second page with %s ends the import, and a repeated one completes it',

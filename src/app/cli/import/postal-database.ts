@@ -13,12 +13,9 @@ const NAME_IT = 'name the main database of Postal, by default postal'
 
 export interface PostalServer {
   readonly id: number
-  /** Its permalinks, as its programs log in: `acme/main`. */
+  /** Its permalinks, as its programs log in, which nobody changes; the name of its account here: `acme/main`. */
   readonly name: string
-  /** Name of its account here. */
-  readonly account: string
   readonly mode: string
-  readonly organizationId: number
   /** Address of the owner of its organisation, else of an administrator. */
   readonly owner: string | null
   readonly isSuspended: number
@@ -80,8 +77,7 @@ export class PostalDatabase implements AsyncDisposable {
       )
     requireColumns(main, data.main_columns, this.#where)
     const servers = await this.query<PostalServer>(
-      `SELECT s.id, concat(o.permalink, '/', s.permalink) AS name, s.mode, o.id AS organizationId, concat(?, '-server-', s.id) AS ${'`database`'},
-         left(concat(o.name, if((SELECT count(*) FROM organizations x WHERE x.name = o.name) > 1, concat(' (', o.permalink, ')'), ''), ' / ', s.name), 200) AS account,
+      `SELECT s.id, concat(o.permalink, '/', s.permalink) AS name, s.mode, concat(?, '-server-', s.id) AS ${'`database`'},
          coalesce(u.email_address, (SELECT email_address FROM users WHERE admin = 1 ORDER BY id LIMIT 1)) AS owner,
          (s.suspended_at IS NOT NULL OR o.suspended_at IS NOT NULL) AS isSuspended
        FROM servers s JOIN organizations o ON o.id = s.organization_id LEFT JOIN users u ON u.id = o.owner_id

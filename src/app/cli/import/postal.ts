@@ -5,7 +5,7 @@
  */
 import type { Domain } from '#client/api.ts'
 import { TassisError } from '#client/client.ts'
-import { formatCsv } from '#platform/csv/cells.ts'
+import { toALabels } from '#protocols/address/domain.ts'
 import { parseMailbox } from '#protocols/address/parse.ts'
 import { importDkimKey, readModulusBits } from '#protocols/dkim/keys.ts'
 import type { CommandApi } from '../api.ts'
@@ -22,7 +22,7 @@ interface Options {
   readonly returnPathPrefix: string
 }
 
-/** A server, its account, and what the whole import shares. */
+/** A server, whose name is that of its account, and what the whole import shares. */
 interface Target {
   readonly server: PostalServer
   readonly account: string
@@ -83,32 +83,30 @@ async function importServers({ operator, as }: CommandApi, servers: readonly Pos
   const { postal, table } = run
   const accounts = await Array.fromAsync(operator.listAccounts({ per_page: 100 }))
   // Verified ones first, of those a server's, then the oldest.
-  const domains = await postal.query<DomainRow>(
-    `SELECT d.id, lower(d.name) AS name, d.dkim_private_key AS pem, d.dkim_identifier_string AS identifier,
+  const rows = await postal.query<DomainRow>(
+    `SELECT d.id, coalesce(d.name, '') AS name, d.dkim_private_key AS pem, d.dkim_identifier_string AS identifier,
        group_concat(s.id ORDER BY s.id) AS servers
-     FROM domains d JOIN servers s ON s.deleted_at IS NULL AND s.suspended_at IS NULL AND
-       (d.owner_type = 'Server' AND s.id = d.owner_id OR d.owner_type = 'Organization' AND s.organization_id = d.owner_id)
+     FROM domains d
+     JOIN organizations o ON o.deleted_at IS NULL AND o.suspended_at IS NULL
+     JOIN servers s ON s.organization_id = o.id AND s.deleted_at IS NULL AND s.suspended_at IS NULL AND
+       (d.owner_type = 'Server' AND s.id = d.owner_id OR d.owner_type = 'Organization' AND o.id = d.owner_id)
      GROUP BY d.id ORDER BY d.verified_at IS NULL, d.owner_type = 'Organization', d.id`,
   )
+  const domains = rows.map((row) => ({ ...row, name: toALabels(row.name) ?? row.name }))
   const shared = { ...run, operator, domains, keys: new Map() }
   for (const server of servers) {
-    const { account, isSuspended } = server
+    const { name: account, isSuspended } = server
     const owner = parseMailbox(server.owner ?? '')
     const email = owner.kind === 'ok' ? owner.address : ''
     // Also by its owner, because the users of any account may give that this name.
     const found = accounts.find((one) => !one.parent_account_id && one.name === account && one.email === email)
-    const thing = {
-      source: 'server',
-      name: server.name,
-      account,
-      exists: !!found,
-      instead: isSuspended === 1 && ADVICE['suspended'],
-    }
+    const instead = isSuspended === 1 && ADVICE['suspended']
+    const thing = { source: 'server', name: account, account, exists: !!found, instead }
     const made = await table.put(thing, () => operator.createAccount({ name: account, email, plan: 'unlimited' }))
     const { id } = found ?? made?.data ?? {}
     if (isSuspended || (table.isApplied && !id)) continue
     const target = { ...shared, server, account, id, api: id === undefined ? undefined : as(id) }
-    await importSuppressions(target)
+    await table.putSuppressions(target.api, { source: 'suppressions', account }, readSuppressions(target))
     const imported = await importDomains(target)
     await importWebhooks(target)
     await importRoutes(target, imported)
@@ -116,30 +114,21 @@ async function importServers({ operator, as }: CommandApi, servers: readonly Pos
   }
 }
 
-const SUPPRESSIONS_PER_REQUEST = 5000
+const SUPPRESSIONS_PER_QUERY = 5000
 
-/** Those that Postal still obeys. */
-async function importSuppressions({ postal, table, server: { database }, account, api }: Target): Promise<void> {
-  let [total, imported, invalid, after] = [0, 0, 0, 0]
-  for (let isLast = false; !isLast; ) {
-    const rows = await postal.query<{ id: number; address: string; reason: string }>(
-      `SELECT id, coalesce(address, '-') AS address, if(reason LIKE '%fail%' OR reason LIKE '%bounce%', 'hard_bounce', 'manual') AS reason
+/** Those that Postal still obeys, in parts, as lines of an import. */
+async function* readSuppressions({ postal, server: { database } }: Target): AsyncGenerator<string[][]> {
+  for (let after: number | undefined = 0; after !== undefined; ) {
+    const rows: readonly ({ id: number } & Record<'address' | 'reason' | 'at', string>)[] = await postal.query(
+      `SELECT id, coalesce(address, '') AS address, if(reason LIKE '%fail%' OR reason LIKE '%bounce%', 'hard_bounce', 'manual') AS reason,
+         concat(timestamp) AS at
        FROM \`${database}\`.suppressions WHERE id > ? AND type = 'recipient' AND (keep_until IS NULL OR keep_until >= unix_timestamp())
-       ORDER BY id LIMIT ${SUPPRESSIONS_PER_REQUEST}`,
+       ORDER BY id LIMIT ${SUPPRESSIONS_PER_QUERY}`,
       after,
     )
-    isLast = rows.length < SUPPRESSIONS_PER_REQUEST
-    after = rows.at(-1)?.id ?? after
-    total += rows.length
-    if (!table.isApplied || !api || rows.length === 0) continue
-    const file = formatCsv([['email_address', 'reason'], ...rows.map(({ address, reason }) => [address, reason])])
-    const result = await api.suppressions.import(Buffer.from(file), { headers: { 'content-type': 'text/csv' } })
-    imported += result.data.imported
-    invalid += result.data.invalid
+    yield rows.map(({ address, reason, at }) => [address, reason, '', at ?? ''])
+    after = rows.at(-1)?.id
   }
-  const detail = invalid > 0 ? `${invalid} are no addresses` : 'those that exist stay as they are'
-  const thing = { source: 'suppressions', name: String(total), account, detail }
-  if (total > 0) await table.put({ ...thing, exists: table.isApplied && imported === 0 }, async () => undefined)
 }
 
 /** Returns the domains of the account by their ids in Postal. */
@@ -224,7 +213,10 @@ async function importRoutes({ postal, table, server, account, api }: Target, dom
       name: `${name}@${domainName ?? ''}`,
       account,
       exists: here.some(
-        (one) => one.domain_id === domain?.id && one.match_type === match_type && one.pattern.toLowerCase() === pattern,
+        (one) =>
+          one.domain_id === domain?.id &&
+          one.match_type === match_type &&
+          one.pattern.toLowerCase() === pattern.toLowerCase(),
       ),
       instead: ADVICE[mode] ?? (problem && ADVICE[problem]),
       detail: `${webhook_url ? ADVICE['form'] : ''}${left && `; not taken over: ${left}`}`,
@@ -240,7 +232,7 @@ async function importRoutes({ postal, table, server, account, api }: Target, dom
 
 async function importCredentials({ operator, postal, table, server, account, id, keys }: Target): Promise<void> {
   const rows = await postal.query<{ type: string; name: string; key: string; hold: number }>(
-    "SELECT type, name, coalesce(`key`, '-') AS `key`, hold FROM credentials WHERE server_id = ? ORDER BY id",
+    "SELECT type, coalesce(name, type) AS name, coalesce(`key`, '') AS `key`, hold FROM credentials WHERE server_id = ? ORDER BY id",
     server.id,
   )
   for (const { type, name, key, hold } of rows) {
@@ -254,12 +246,12 @@ async function importCredentials({ operator, postal, table, server, account, id,
   }
 }
 
-/** Id of the account that has a key; undefined: none. */
+/** Id of the account that has a key; undefined: none, also of what can be no key. */
 async function findKeyOwner(operator: CommandApi['operator'], key: string): Promise<string | undefined> {
   try {
     return (await operator.find({ kind: 'api_key', text: key })).data.account_id
   } catch (error) {
-    if (error instanceof TassisError && error.status === 404) return undefined
+    if (error instanceof TassisError && [404, 422].includes(error.status)) return undefined
     throw error
   }
 }

@@ -3,12 +3,8 @@
  * reasons and dates, and templates, converted into our syntax. What is here stays as it is.
  */
 import { Option } from 'commander'
-import type { ImportSuppressionsResult } from '#client/api.ts'
-import { convertTemplates, type ForeignTemplate } from '#features/drop-in/postmark/import.ts'
 import { convertMustachio } from '#features/drop-in/postmark/mustachio.ts'
-import { formatCsv } from '#platform/csv/cells.ts'
-import { isoTime } from '#platform/http/envelope.ts'
-import { isJsonObject } from '#platform/json-object.ts'
+import { isJsonObject, type JsonObject } from '#platform/json-object.ts'
 import { type CommandApi, withApi } from '../api.ts'
 import type { Command } from '../command.ts'
 import { type AccountOption, collectOption, readInput } from '../options.ts'
@@ -16,9 +12,9 @@ import type { JsonOption } from '../output.ts'
 import { ImportTable } from './result.ts'
 import {
   type ListSource,
+  openApi,
   PROVIDERS,
   type Provider,
-  ProviderApi,
   readField,
   readFile,
   type TemplateSource,
@@ -30,12 +26,6 @@ type Options = JsonOption &
     readonly file?: readonly string[]
     readonly apply?: true
   }
-
-interface Foreign extends Omit<ReturnType<typeof toTemplate>, 'problems'> {
-  /** What could not be converted; empty: everything was. */
-  readonly problems: readonly string[]
-  readonly foreign_id?: number
-}
 
 /** @param add adds a command to the group `tassis import` */
 export function addProviderImports(add: ReturnType<Command['group']>): void {
@@ -78,78 +68,67 @@ async function run(provider: Provider, options: Options): Promise<void> {
   const table = new ImportTable(options.apply === true)
   const files = options.file?.map((text) => readFile(provider, text))
   const key = files ? '' : readInput(options.keyFile, `API key of ${provider.title}`).toString().trim()
-  const remote = files ? undefined : new ProviderApi(provider, { ...options, key })
-  const rowsOf = (wanted: string) => files?.filter(({ kind }) => kind === wanted).map(({ rows }) => rows)
+  const remote = files ? undefined : openApi(provider, { ...options, key })
+  const pagesOf = (wanted: string): Pages[] =>
+    (files ?? []).flatMap(({ kind, pages }) => (kind === wanted ? [pages()] : []))
   await withApi(options, async (api) => {
-    for (const [kind, list] of Object.entries(lists))
-      await importList(api, table, [kind, list], rowsOf(kind) ?? remote?.list(list) ?? [])
-    const found = rowsOf('templates')?.flat() ?? (await Array.fromAsync(remote?.templates(source) ?? []))
-    for (const template of source.hasLayouts ? convertPostmark(found) : found.map((row) => toTemplate(row, source)))
-      await importTemplate(api, table, template)
+    for (const [kind, list] of Object.entries(lists)) {
+      const lines = toLines(remote ? [remote.list(list)] : pagesOf(kind), list)
+      await table.putSuppressions(api, { source: kind, instead: list.instead }, lines)
+    }
+    const templates = remote ? [remote.templates(source)] : pagesOf('templates')
+    const found = (await Promise.all(templates.map((pages) => Array.fromAsync(pages)))).flat(2).filter(isJsonObject)
+    for (const row of source.hasLayouts ? fillLayouts(found) : found)
+      await importTemplate(api, table, toTemplate(row, source))
   })
   table.print(options, 'docs/templates.md has the syntax of templates that were refused.')
 }
 
-const ROWS_PER_REQUEST = 5000
-const COLUMNS = ['email_address', 'reason', 'origin', 'created_at']
+type Pages = Iterable<readonly unknown[]> | AsyncIterable<readonly unknown[]>
 
-/** Imports a list in parts, so that only one is in memory, and a failure on the way keeps the others. */
-async function importList(
-  api: CommandApi,
-  table: ImportTable,
-  [kind, source]: readonly [string, ListSource],
-  pages: Iterable<readonly unknown[]> | AsyncIterable<readonly unknown[]>,
-): Promise<void> {
-  const sum = { total: 0, imported: 0, already_suppressed: 0, invalid: 0 } satisfies Partial<ImportSuppressionsResult>
-  let first = ''
-  const flush = async (rows: readonly string[][]): Promise<void> => {
-    sum.total += rows.length
-    if (!table.isApplied || rows.length === 0 || source.instead) return
-    const file = Buffer.from(formatCsv([COLUMNS, ...rows]))
-    const { data, errors } = await api.suppressions.import(file, { headers: { 'content-type': 'text/csv' } })
-    first ||= errors[0]?.error ?? ''
-    for (const name of ['imported', 'already_suppressed', 'invalid'] as const) sum[name] += data[name]
-  }
-  const waiting: string[][] = []
-  for await (const page of pages)
-    for (const row of page) {
-      waiting.push(toLine(row, source))
-      if (waiting.length >= ROWS_PER_REQUEST) await flush(waiting.splice(0))
-    }
-  await flush(waiting)
-  const { total, imported, already_suppressed: here, invalid } = sum
-  const detail = table.isApplied ? `${imported} new, ${here} here before` : 'those that exist stay as they are'
-  const { instead } = source
-  const exists = table.isApplied && imported === 0
-  if (total > 0) await table.put({ source: kind, name: String(total), instead, exists, detail }, async () => undefined)
-  if (invalid > 0) await table.put({ source: kind, name: String(invalid), refused: `no addresses, such as: ${first}` })
+async function* toLines(sources: readonly Pages[], list: ListSource): AsyncGenerator<string[][]> {
+  const { address, at, reason, by, origin } = list
+  for (const pages of sources)
+    for await (const page of pages)
+      yield page.map((row) => [
+        readField(row, address),
+        reason ?? readField(row, by),
+        readField(row, origin),
+        readField(row, at),
+      ])
 }
 
-/** Words of reasons that are not ours are known to the import of suppressions. */
-const toLine = (row: unknown, { address, at, reason, by, origin }: ListSource): string[] => [
-  readField(row, address),
-  reason ?? readField(row, by),
-  readField(row, origin),
-  toTime(readField(row, at)),
-]
-
-/** ISO 8601 of a time in seconds, or in whichever form; empty: it is none. */
-function toTime(text: string): string {
-  const at = /^\d{9,11}(?:\.\d+)?$/.test(text) ? Number(text) * 1000 : Date.parse(text)
-  return Number.isNaN(at) ? '' : isoTime(at)
+/** Of Postmark: the templates that are sent, with their layouts around them. */
+function fillLayouts(rows: readonly JsonObject[]): JsonObject[] {
+  const isLayout = (row: JsonObject): boolean => row['TemplateType'] === 'Layout'
+  const layouts = new Map(rows.filter(isLayout).map((row) => [row['Alias'], row]))
+  return rows
+    .filter((row) => !isLayout(row) && row['Active'] !== false)
+    .map((row) => {
+      const name = readField(row, 'LayoutTemplate')
+      if (name === '') return row
+      const layout = layouts.get(name)
+      if (!layout) return { ...row, problem: `its layout "${name}" is missing` }
+      const fill = (field: string): string => {
+        const body = readField(row, field)
+        const around = body && readField(layout, field)
+        return around ? around.replace(/\{\{\{\s*@content\s*\}\}\}/g, () => body) : body
+      }
+      return { ...row, HtmlBody: fill('HtmlBody'), TextBody: fill('TextBody') }
+    })
 }
 
 /** What a provider fills in itself when it sends. */
 const FILLED_IN =
   /<%[^%]{1,100}%>|%(?:recipient[\w.]{0,50}|[a-z_]{0,20}unsubscribe[a-z_]{0,20})%|\{\{\{?\s*(?:amazonSESUnsubscribeUrl|RESEND_UNSUBSCRIBE_URL|unsubscribe(?:_preferences)?|mirror)\s*\}/
 
-function toTemplate(row: unknown, source: TemplateSource) {
-  const whole = isJsonObject(row) ? row : {}
-  const inner = source.body && isJsonObject(whole[source.body]) ? (whole[source.body] as typeof whole) : whole
+function toTemplate(row: JsonObject, source: TemplateSource) {
+  const body = row[source.body ?? '']
+  const inner = isJsonObject(body) ? body : row
   const versions = source.versions ? inner[source.versions] : undefined
   const version = Array.isArray(versions) ? versions.find(({ active }) => active === 1) : inner['version']
   const template = { ...inner, version }
-  const problems: string[] = []
+  const problems = [readField(row, 'problem')].filter(Boolean)
   // Resend has values for variables that a send leaves out.
   const variables = Array.isArray(inner['variables']) ? inner['variables'] : []
   const defaults = variables
@@ -173,25 +152,25 @@ function toTemplate(row: unknown, source: TemplateSource) {
   const html_body = convert('html')
   const text_body = convert('text')
   if (html_body === null && text_body === null) problems.push('it has no body')
+  if (id === '') problems.push(`it has no ${source.id}`)
   return {
-    alias: (source.prefix ?? '') + readField(template, source.alias ?? source.id),
+    alias: readField(template, source.alias) || (source.prefix ?? '') + id,
     name: (readField(template, source.name) || id).slice(0, 200),
     // A send sets its own; one without is a 422 that names the variable.
     subject: convert('subject') ?? '{{ subject }}',
     html_body,
     text_body,
+    // Postmark: sends may name it by its number.
+    foreign_id: source.hasLayouts ? Number(id) : undefined,
     problems,
   }
 }
 
-const convertPostmark = (found: readonly unknown[]): Foreign[] =>
-  convertTemplates(found as readonly ForeignTemplate[]).map(({ foreignId, input, problems }) => {
-    const { alias, name, subject, htmlBody, textBody } = input
-    return { alias, name, subject, html_body: htmlBody, text_body: textBody, foreign_id: foreignId, problems }
-  })
-
-async function importTemplate(api: CommandApi, table: ImportTable, { problems, ...template }: Foreign): Promise<void> {
-  const { alias, name, foreign_id, ...texts } = template
+async function importTemplate(
+  api: CommandApi,
+  table: ImportTable,
+  { problems, foreign_id, alias, name, ...texts }: ReturnType<typeof toTemplate>,
+): Promise<void> {
   const { data: here } = await api.templates.list({ alias, per_page: 1 })
   const exists = here.length > 0
   const left = exists ? [] : [...problems]

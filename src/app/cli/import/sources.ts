@@ -54,7 +54,7 @@ export function readField(row: unknown, paths = ''): string {
 }
 
 const MAX_PAGES = 10_000
-const MAX_RESPONSE_BYTES = 64 * MiB
+const MAX_RESPONSE_BYTES = 256 * MiB
 const TIMEOUT_MS = seconds(60)
 const MAX_ATTEMPTS = 5
 const MAX_WAIT_SECONDS = 60
@@ -62,98 +62,86 @@ const DEFAULT_WAIT_SECONDS = 2
 
 type ApiOptions = Readonly<{ key: string } & Partial<Record<'url' | 'domain' | 'region', string>>>
 
-/** The API of a provider. */
-export class ProviderApi {
-  readonly #provider: Provider
-  readonly #options: ApiOptions
-  readonly #base: string
-
-  constructor(provider: Provider, options: ApiOptions) {
-    const { needs = 'key' } = provider
-    if (!options[needs]) throw new UsageError(`Say of which ${needs} at ${provider.title}: --${needs}.`)
-    if (!/^[\x21-\x7e]{1,4000}$/.test(options.key))
-      throw new UsageError('The key must be one line of ASCII characters.')
-    this.#provider = provider
-    this.#options = options
-    this.#base = this.#fill(options.url ?? provider.url).replace(/\/$/, '')
-    if (!URL.canParse(this.#base)) throw new UsageError(`${this.#base} is not a URL.`)
+/** Reads lists and templates by the API of a provider. What it does not answer as documented is a CommandError. */
+export function openApi(provider: Provider, options: ApiOptions) {
+  const { title, header, scheme, needs = 'key' } = provider
+  const { key, region } = options
+  const fail = (text: string): never => {
+    throw new CommandError(`${title} ${text}`)
   }
+  if (!options[needs]) throw new UsageError(`Say of which ${needs} at ${title}: --${needs}.`)
+  if (!/^[\x21-\x7e]{1,4000}$/.test(key)) throw new UsageError('The key must be one line of ASCII characters.')
+  const fill = (text: string): string =>
+    text.replace(/\{(domain|region)\}/g, (_, name: 'domain' | 'region') => encodeURIComponent(options[name] ?? ''))
+  const base = fill(options.url ?? provider.url).replace(/\/$/, '')
+  if (!URL.canParse(base)) throw new UsageError(`${base} is not a URL.`)
 
-  #fill = (text: string): string =>
-    text.replace(/\{(domain|region)\}/g, (_, name: 'domain' | 'region') =>
-      encodeURIComponent(this.#options[name] ?? ''),
-    )
-
-  #sign(url: string): Record<string, string> {
-    const { header, scheme } = this.#provider
-    const { key, region } = this.#options
+  function sign(url: string): Record<string, string> {
     if (header !== '') return { [header]: scheme + (scheme === 'Basic ' ? btoa(`api:${key}`) : key) }
     const [id = '', secret = ''] = key.split(':')
     return signAws({ method: 'GET', url, body: '' }, id, secret, `${region}/ses`, systemClock.now())
   }
 
-  /** The response to a GET; waits when the API asks for it. Throws a CommandError for a key that is not accepted. */
-  async request(path: string): Promise<Response> {
-    const { title } = this.#provider
-    const url = this.#base + path
+  /** The body of the response to a GET; waits when the API asks for it. */
+  async function get(path: string): Promise<unknown> {
     for (let left = MAX_ATTEMPTS; ; left--) {
-      const headers = { accept: 'application/json', ...this.#sign(url) }
-      const response = await fetch(url, { headers, redirect: 'error', signal: AbortSignal.timeout(TIMEOUT_MS) }).catch(
-        (error: Error) => {
-          throw new CommandError(`${title} cannot be reached at ${this.#base}: ${error.message}`)
-        },
+      const headers = { accept: 'application/json', ...sign(base + path) }
+      const signal = AbortSignal.timeout(TIMEOUT_MS)
+      const response = await fetch(base + path, { headers, redirect: 'error', signal }).catch((error: Error) =>
+        fail(`cannot be reached at ${base}: ${error.message}`),
       )
-      if (response.status === 401 || response.status === 403)
-        throw new CommandError(`${title} does not accept the key (status ${response.status}) for ${path}.`)
-      if (response.status !== 429) return response
-      const wait = Number(response.headers.get('retry-after') ?? DEFAULT_WAIT_SECONDS)
-      if (left <= 1 || !(wait <= MAX_WAIT_SECONDS))
-        throw new CommandError(
-          `${title} limits requests (status 429, retry-after ${wait} s). Run the import again later: what is here stays.`,
+      const { status } = response
+      if (status === 401 || status === 403) fail(`does not accept the key (status ${status}) for ${path}.`)
+      if (status === 429) {
+        const wait = Number(response.headers.get('retry-after') ?? DEFAULT_WAIT_SECONDS)
+        if (left <= 1 || !(wait <= MAX_WAIT_SECONDS))
+          fail(`limits requests (status 429, retry-after ${wait} s). Run the import again later: what is here stays.`)
+        await systemClock.sleep(seconds(wait))
+        continue
+      }
+      const text = await readBounded(response, MAX_RESPONSE_BYTES).catch(() => undefined)
+      if (text === undefined)
+        return fail(
+          `cuts off what it responds to ${path}, or that is larger than 256 MiB: import a file of it (--file).`,
         )
-      await systemClock.sleep(seconds(wait))
+      const body = attempt((): unknown => JSON.parse(text))
+      if (status === 200 && body !== undefined) return body
+      const message = readField(body, 'message|Message|error|errors') || text.slice(0, 100) || 'nothing'
+      fail(`responds to ${path} with status ${status} and what is not as documented: ${message}`)
     }
   }
 
-  async get(path: string): Promise<unknown> {
-    const response = await this.request(path)
-    const text = await readBounded(response, MAX_RESPONSE_BYTES).catch(() => undefined)
-    const body = attempt((): unknown => JSON.parse(text ?? ''))
-    if (response.status === 200 && body !== undefined) return body
-    const message = readField(body, 'message|Message|error|errors') || (text ?? '').slice(0, 100)
-    throw new CommandError(
-      `${this.#provider.title} responds to ${path} with status ${response.status} and what is not as documented: ${message || 'nothing'}`,
-    )
-  }
-
   /** The rows of all pages. @param rows field with those of a page; undefined: the page is a list */
-  async *pages(path: string, rows: string | undefined): AsyncGenerator<readonly unknown[]> {
-    let next: string | undefined = this.#fill(path)
-    for (let page = 0; next !== undefined && page < MAX_PAGES; page++) {
-      const body = await this.get(next)
+  async function* pages(path: string, rows: string | undefined): AsyncGenerator<readonly unknown[]> {
+    const seen = new Set<string>()
+    for (let next: string | undefined = fill(path); next !== undefined; ) {
+      if (seen.has(next) || seen.size >= MAX_PAGES)
+        fail(`does not end its list at ${next}: import a file of it (--file).`)
+      seen.add(next)
+      const body = await get(next)
       const found = rows === undefined ? body : step(body, rows)
       // Brevo omits an empty list.
-      const isEmpty = found === undefined && step(body, 'count') === 0
-      if (!Array.isArray(found) && !isEmpty)
-        throw new CommandError(`${this.#provider.title} responds to ${next} without a list${rows ? ` "${rows}"` : ''}.`)
-      const list = isEmpty ? [] : (found as unknown[])
+      const list = found === undefined && step(body, 'count') === 0 ? [] : found
+      if (!Array.isArray(list)) return fail(`responds to ${next} without a list${rows ? ` "${rows}"` : ''}.`)
       yield list
       next = findNext(next, body, list)
     }
   }
 
-  async *list({ path, rows, streams }: ListSource): AsyncGenerator<readonly unknown[]> {
-    if (streams === undefined) return yield* this.pages(path, rows)
-    for await (const page of this.pages(streams, 'MessageStreams'))
-      for (const stream of page)
-        if (readField(stream, 'MessageStreamType') !== 'Inbound')
-          yield* this.pages(path.replace('{stream}', encodeURIComponent(readField(stream, 'ID'))), rows)
-  }
+  return {
+    async *list({ path, rows, streams }: ListSource): AsyncGenerator<readonly unknown[]> {
+      if (streams === undefined) return yield* pages(path, rows)
+      for await (const page of pages(streams, 'MessageStreams'))
+        for (const stream of page)
+          if (readField(stream, 'MessageStreamType') !== 'Inbound')
+            yield* pages(path.replace('{stream}', encodeURIComponent(readField(stream, 'ID'))), rows)
+    },
 
-  async *templates({ path, rows, one, id }: TemplateSource): AsyncGenerator<unknown> {
-    for await (const page of this.pages(path, rows))
-      for (const row of page)
-        yield one ? await this.get(this.#fill(one).replace('{id}', encodeURIComponent(readField(row, id)))) : row
+    async *templates({ path, rows, one, id }: TemplateSource): AsyncGenerator<readonly unknown[]> {
+      for await (const page of pages(path, rows))
+        for (const row of page)
+          yield [one ? await get(fill(one).replace('{id}', encodeURIComponent(readField(row, id)))) : row]
+    },
   }
 }
 
@@ -176,32 +164,33 @@ function findNext(path: string, body: unknown, rows: readonly unknown[]): string
   return url.pathname + url.search
 }
 
-/** The rows of an exported file, CSV or JSON: a list, an object with one as `name`, or a single row. */
-function readExport(path: string, name = ''): readonly unknown[] {
-  const file = readInput(path, 'file')
-  const text = file.subarray(0, 100).toString().trimStart()
-  if (/^\ufeff?\s*[[{]/.test(text)) {
+const LINES_PER_PAGE = 1000
+
+/** The rows of an exported file, CSV or JSON, in parts: a list, an object with one as `name`, or a single row. */
+function* readExport(path: string, file: Buffer, name = ''): Generator<readonly unknown[]> {
+  if (/^\ufeff?\s*[[{]/.test(file.subarray(0, 100).toString())) {
     const body = attempt((): unknown => JSON.parse(file.toString().replace(/^\ufeff/, '')))
     if (body === undefined) throw new CommandError(`${path} is no JSON: it may be cut off.`)
-    return [step(body, name) ?? body].flat()
+    return yield [step(body, name) ?? body].flat()
   }
   const { at, delimiter } = detectStart(file)
-  const records = [...scanInSteps(file.subarray(at), { delimiter, line: 1, isEnd: true }, 1000)].flat()
-  const [header, ...rows] = records.map((record) => {
-    if (record.kind === 'record') return record.cells
-    throw new CommandError(`${path}, line ${record.line}: ${record.error}`)
-  })
-  return rows.map((cells) => Object.fromEntries(cells.map((cell, index) => [header?.[index] ?? index, cell])))
+  let header: readonly string[] | undefined
+  for (const records of scanInSteps(file.subarray(at), { delimiter, line: 1, isEnd: true }, LINES_PER_PAGE)) {
+    const lines = records.map((record) => {
+      if (record.kind === 'record') return record.cells
+      throw new CommandError(`${path}, line ${record.line}: ${record.error}`)
+    })
+    header ??= lines.shift()
+    const names = header ?? []
+    yield lines.map((cells) => Object.fromEntries(cells.map((cell, index) => [names[index] ?? index, cell])))
+  }
 }
 
 const isOfSource = (row: unknown, { address, at, by = at }: ListSource): boolean =>
   [address, at, by].every((paths) => readField(row, paths) !== '')
 
 /** The kind and rows of an exported file: `bounces=FILE`, or a file whose name has the kind. */
-export function readFile(
-  provider: Provider,
-  text: string,
-): { readonly kind: string; readonly rows: readonly unknown[] } {
+export function readFile(provider: Provider, text: string) {
   const kinds = [...Object.keys(provider.lists), 'templates']
   const [, prefix, path = text] = /^([a-z_]{1,30})=(.+)$/.exec(text) ?? []
   const named = kinds.toSorted((a, b) => b.length - a.length)
@@ -212,14 +201,16 @@ export function readFile(
     ''
   if (!kinds.includes(kind)) throw new UsageError(`Say what ${path} has: --file ${kinds.join(`=${path}, `)}=${path}.`)
   const source = provider.lists[kind]
-  const rows = readExport(path, (source ?? provider.templates).rows)
-  if (source && rows.length > 0 && !isOfSource(rows[0], source)) {
-    const others = Object.values(PROVIDERS).filter((other) =>
-      Object.values(other.lists).some((one) => isOfSource(rows[0], one)),
-    )
+  const file = readInput(path, 'file')
+  const pages = () => readExport(path, file, (source ?? provider.templates).rows)
+  const [first = []] = pages()
+  // Some rows may lack a time.
+  const looksLike = (one: ListSource): boolean => first.some((row) => isOfSource(row, one))
+  if (source && first.length > 0 && !looksLike(source)) {
+    const others = Object.values(PROVIDERS).filter(({ lists }) => Object.values(lists).some(looksLike))
     const hint = others[0] ? ` It looks like a file of ${others.map(({ title }) => title).join(' or ')}.` : ''
     const wanted = [source.address, source.at, source.by].filter(Boolean).join(', ')
     throw new CommandError(`${path} has no columns ${wanted}, as ${kind} of ${provider.title} have.${hint}`)
   }
-  return { kind, rows }
+  return { kind, pages }
 }

@@ -39,7 +39,7 @@ export interface Conversion {
   readonly problems: readonly string[]
 }
 
-const TAG = /\{\{\{([^{}]*)\}\}\}|\{\{([^{}]*)\}\}/g
+const TAG = /\{\{~?!--|\{\{\{([^{}]*)\}\}\}|\{\{([^{}]*)\}\}/g
 const NAME = /^[A-Za-z_][A-Za-z0-9_]*$/
 const KEYWORDS = new Set(
   'and or not if else elif in is true false none True False None for endfor loop self recursive as'.split(' '),
@@ -78,12 +78,17 @@ class Converter {
   convert(source: string): Conversion {
     let at = 0
     for (const match of source.matchAll(TAG)) {
+      // Within a comment.
+      if (match.index < at) continue
       this.#addText(source.slice(at, match.index))
       at = match.index + match[0].length
       const [whole, unescaped, tag] = match
       try {
         // Handlebars: `~` only removes white space around it.
-        if (unescaped !== undefined) this.#addValue(unescaped.trim(), true)
+        if (whole.endsWith('!--')) {
+          at = findCommentEnd(source, at)
+          if (at > source.length) throw new ConversionError('this is not closed by --}}')
+        } else if (unescaped !== undefined) this.#addValue(unescaped.trim(), true)
         else this.#addTag((tag ?? '').replace(/^~|~$/g, '').trim(), match.index)
       } catch (error) {
         if (!(error instanceof ConversionError)) throw error
@@ -190,6 +195,7 @@ class Converter {
     if (names === '.' || names === '') return toResolved(scope)
     let safe = scope.expression
     for (const [index, name] of names.split('.').entries()) {
+      if (/^[@[]/.test(name)) throw new ConversionError('this has no counterpart')
       const isName = NAME.test(name) && !KEYWORDS.has(name)
       if (name === '') throw new ConversionError('this is no name')
       if (scope.expression === '' && !isName)
@@ -202,6 +208,12 @@ class Converter {
     }
     return { ...scope, safeExpression: safe }
   }
+}
+
+/** Handlebars: such a comment may have tags in it. Behind the source: it has no end. */
+function findCommentEnd(source: string, from: number): number {
+  const end = source.slice(from).search(/--~?\}\}/)
+  return end === -1 ? source.length + 1 : source.indexOf('}}', from + end) + 2
 }
 
 function toResolved(scope: Scope): Resolved {

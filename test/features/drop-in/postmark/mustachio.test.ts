@@ -45,7 +45,7 @@ describe('a converted template renders as in Postmark', () => {
       { s: { a: [{ x: 1 }], y: 2 } },
       '12;',
     ],
-    ['comments', 'a{{! nothing }}b', {}, 'ab'],
+    ['comments', 'a{{! nothing }}{{!-- {{#if x}} }} {{> y}} --}}{{~!----~}}b', {}, 'ab'],
     ['text that Jinja would take for a tag', 'a {% if %} {#b#} #{c}', {}, 'a {% if %} {#b#} #{c}'],
     ['names that are no words', '{{#a}}{{first-name}}{{/a}}', { a: { 'first-name': 'Ada' } }, 'Ada'],
   ])('%s', async (_, source, model, expected) => {
@@ -68,6 +68,9 @@ test.each<[string, RegExp]>([
   ['{{ in }}', /rename it/],
   ['{{ a..b }}', /no name/],
   ['{{ . }}', /whole model/],
+  ['{{#a}}{{@key}}{{/a}}', /no counterpart/],
+  ['{{a.[0].b}}', /no counterpart/],
+  ['a {{!-- b }} {{c}}', /not closed/],
 ])('%j cannot be converted, and is listed', (source, problem) => {
   expect(convertMustachio(source, true).problems).toEqual([expect.stringMatching(problem)])
 })
