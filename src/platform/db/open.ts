@@ -3,7 +3,7 @@
  * writes the WAL without waiting, and `commit.ts` syncs the WAL before it confirms a write. Checkpoints are run by
  * `checkpoint.ts`, never by the writer.
  */
-import { Database, type Statement } from 'bun:sqlite'
+import { Database } from 'bun:sqlite'
 import { dirname } from 'node:path'
 import { syncFile } from '../disk/replace-file.ts'
 import { perOwner } from '../per-owner.ts'
@@ -70,9 +70,7 @@ export type Preparer = Pick<Database, 'prepare'>
  * `sql(db).insert.run(…)`. For hot paths, where a query builder or a look-up by SQL text would cost more than the
  * query.
  */
-export function prepareStatements<S extends Record<string, Statement>>(
-  prepare: (db: Preparer) => S,
-): (db: Database) => S {
+export function prepareStatements<S extends object>(prepare: (db: Preparer) => S): (db: Database) => S {
   return perOwner((db) =>
     prepare({ prepare: ((text: string) => db.prepare(hideParameters(text))) as Database['prepare'] }),
   )

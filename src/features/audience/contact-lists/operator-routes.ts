@@ -9,7 +9,7 @@ import { recordView } from '#features/core/audit-logs/audit.ts'
 import type { ContactList } from '#features/setup/contact-store/lists.ts'
 import { CONTACT_STATUSES, type ContactStatus, readContactCount } from '#features/setup/contact-store/status.ts'
 import { prepareStatements } from '#platform/db/open.ts'
-import { belowId } from '#platform/db/row-window.ts'
+import { newestFirst } from '#platform/db/row-window.ts'
 import { pageById } from '#platform/http/envelope.ts'
 import { Count, PageBody, parsePage, Text } from '#platform/http/schemas.ts'
 import { formatUuid } from '#platform/ids.ts'
@@ -34,13 +34,12 @@ const OperatorContactList = Type.Object({
 
 type ContactCounts = Record<ContactStatus, number>
 
-const OF_ACCOUNT = 'FROM contact_lists WHERE deleted_at IS NULL AND account_id = coalesce(?1, account_id)'
-
 const sql = prepareStatements((db) => ({
-  page: db.prepare<Pick<ContactList, 'id' | 'uuid' | 'accountId' | 'name'>, [number | null, number, number, number]>(
-    `SELECT id, uuid, account_id AS accountId, name ${OF_ACCOUNT} AND id < ?2 ORDER BY id DESC LIMIT ?3 OFFSET ?4`,
+  list: newestFirst<Pick<ContactList, 'id' | 'uuid' | 'accountId' | 'name'>, [number | null]>(
+    db,
+    'SELECT id, uuid, account_id AS accountId, name FROM contact_lists',
+    'contact_lists WHERE deleted_at IS NULL AND account_id = coalesce(?, account_id)',
   ),
-  count: db.prepare<{ n: number }, [number | null]>(`SELECT COUNT(*) AS n ${OF_ACCOUNT}`),
 }))
 
 export const operatorContactListRoutes = (app: App) =>
@@ -50,9 +49,8 @@ export const operatorContactListRoutes = (app: App) =>
       await recordView(app, actor, { name: 'contact_lists' })
       const { config, db } = app
       const page = parsePage(query)
-      const only = findFilteredAccountId(app, query.account_id) ?? null
-      const rows = sql(db).page.all(only, belowId(page), page.limit, page.offset)
-      return pageById(rows, { ...page, total: sql(db).count.get(only)?.n ?? 0 }, ({ id, uuid, accountId, name }) => {
+      const { rows, total } = sql(db).list(page, findFilteredAccountId(app, query.account_id) ?? null)
+      return pageById(rows, { ...page, total }, ({ id, uuid, accountId, name }) => {
         const account = getAccount(config, db, accountId)
         const count = (status: ContactStatus) => readContactCount(db, accountId, id, status)
         return {

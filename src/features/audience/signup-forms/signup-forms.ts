@@ -10,7 +10,7 @@ import { auditChange } from '#features/core/audit-logs/audit.ts'
 import { type ContactList, getList } from '#features/setup/contact-store/lists.ts'
 import { parseSender } from '#features/setup/domains/sending.ts'
 import { insertSql, prepareStatements, setSql } from '#platform/db/open.ts'
-import { belowId, type RowWindow } from '#platform/db/row-window.ts'
+import { newestFirst, type RowWindow } from '#platform/db/row-window.ts'
 import { conflict, invalid } from '#platform/errors.ts'
 import { notFoundById, parseUuidParam } from '#platform/http/schemas.ts'
 import { formatUuid, newUuid, randomBelow, type UuidBytes } from '#platform/ids.ts'
@@ -53,11 +53,11 @@ export interface SignupForm extends Omit<Row, 'customFields' | 'theme' | 'messag
   readonly isActive: boolean
 }
 
-const FROM_LIVE_LISTS =
-  'FROM signup_forms f JOIN contact_lists ON contact_lists.id = f.list_id AND contact_lists.deleted_at IS NULL'
+const OF_LIVE_LISTS =
+  'signup_forms f JOIN contact_lists ON contact_lists.id = f.list_id AND contact_lists.deleted_at IS NULL'
 const SELECT = `SELECT f.id, f.uuid, f.account_id AS accountId, accounts.uuid AS accountUuid, list_id AS listId, contact_lists.uuid AS listUuid, slug, title,
   f.description, from_address AS fromAddress, redirect_url AS redirectUrl, success_message AS successMessage, custom_fields AS customFields, theme, messages,
-  is_active AS isActive, f.created_at AS createdAt, f.updated_at AS updatedAt ${FROM_LIVE_LISTS} JOIN accounts ON accounts.id = f.account_id`
+  is_active AS isActive, f.created_at AS createdAt, f.updated_at AS updatedAt FROM ${OF_LIVE_LISTS} JOIN accounts ON accounts.id = f.account_id`
 
 /** What a change may change. */
 const CHANGEABLE = 'title description fromAddress redirectUrl successMessage customFields theme messages updatedAt'
@@ -65,10 +65,7 @@ const CHANGEABLE = 'title description fromAddress redirectUrl successMessage cus
 const sql = prepareStatements((db) => ({
   byUuid: db.prepare<Row, [Uint8Array, number]>(`${SELECT} WHERE f.uuid = ? AND f.account_id = ?`),
   bySlug: db.prepare<Row, [string]>(`${SELECT} WHERE slug = ? AND accounts.deleted_at IS NULL`),
-  page: db.prepare<Row, [number, number, number, number]>(
-    `${SELECT} WHERE f.account_id = ? AND f.id < ? ORDER BY f.id DESC LIMIT ? OFFSET ?`,
-  ),
-  count: db.prepare<{ n: number }, [number]>(`SELECT COUNT(*) AS n ${FROM_LIVE_LISTS} WHERE f.account_id = ?`),
+  list: newestFirst<Row, [number]>(db, SELECT, `${OF_LIVE_LISTS} WHERE f.account_id = ?`, 'f.id'),
   ofList: db.prepare<{ uuid: Uint8Array }, [number]>('SELECT uuid FROM signup_forms WHERE list_id = ?'),
   activeOfList: db.prepare<{ slug: string }, [number]>(
     'SELECT slug FROM signup_forms WHERE list_id = ? AND is_active = 1',
@@ -105,10 +102,10 @@ export function findFormBySlug(db: Database, slug: string): SignupForm | undefin
 }
 
 /** A page of the account's forms, newest first. */
-export const listForms = (db: Database, accountId: number, page: RowWindow) => ({
-  forms: sql(db).page.all(accountId, belowId(page), page.limit, page.offset).map(toSignupForm),
-  total: sql(db).count.get(accountId)?.n ?? 0,
-})
+export function listForms(db: Database, accountId: number, page: RowWindow) {
+  const { rows, total } = sql(db).list(page, accountId)
+  return { forms: rows.map(toSignupForm), total }
+}
 
 /** The fields that an account sets; `fromAddress` as the client wrote it. */
 type FormInput = Pick<

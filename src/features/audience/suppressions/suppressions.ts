@@ -20,7 +20,7 @@ import {
 } from '#features/setup/suppression-store/suppress.ts'
 import { isErasedKey, suppressionListKey } from '#features/setup/suppression-store/suppression-list-key.ts'
 import { prepareStatements } from '#platform/db/open.ts'
-import { belowId, type RowWindow } from '#platform/db/row-window.ts'
+import { belowId, newestFirst, type RowWindow } from '#platform/db/row-window.ts'
 import { invalid } from '#platform/errors.ts'
 import type { UuidBytes } from '#platform/ids.ts'
 import type { Millis } from '#platform/time/clock.ts'
@@ -60,11 +60,11 @@ const sql = prepareStatements((db) => ({
   pageOfReason: db.prepare<Suppression, [number, string, number, number, number]>(
     formatPageQuery('suppressions_reason', 'account_id = ? AND reason = ?'),
   ),
-  pageOfAddress: db.prepare<Suppression, [number, string, string, string | null, number, number, number]>(
-    formatPageQuery('suppressions_address', 'account_id = ? AND address IN (?, ?) AND reason = coalesce(?, reason)'),
-  ),
-  countOfAddress: db.prepare<{ n: number }, [number, string, string, string | null]>(
-    'SELECT COUNT(*) AS n FROM suppressions INDEXED BY suppressions_address WHERE account_id = ? AND address IN (?, ?) AND reason = coalesce(?, reason)',
+  listOfAddress: newestFirst<Suppression, [number, string, string, string | null]>(
+    db,
+    SELECT,
+    'suppressions s INDEXED BY suppressions_address WHERE account_id = ? AND address IN (?, ?) AND reason = coalesce(?, reason)',
+    's.id',
   ),
   ofEveryStream: db.prepare<Suppression, [number, string, number]>(
     `${SELECT} WHERE s.account_id = ? AND s.address = ? AND s.covers = ? AND s.stream_id = 0 AND s.list_id = 0`,
@@ -92,18 +92,16 @@ export function listSuppressions(
   page: RowWindow,
 ): { suppressions: Suppression[]; total: number } {
   const statements = sql(db)
-  const { limit, offset } = page
-  const below = belowId(page)
   if (address !== undefined) {
     const key = toKey(address)
     const forms = [suppressionListKey(db, accountId, key), key] as const
-    return {
-      suppressions: statements.pageOfAddress.all(accountId, ...forms, reason ?? null, below, limit, offset),
-      total: statements.countOfAddress.get(accountId, ...forms, reason ?? null)?.n ?? 0,
-    }
+    const { rows: suppressions, total } = statements.listOfAddress(page, accountId, ...forms, reason ?? null)
+    return { suppressions, total }
   }
   const metric = reason === undefined ? TOTAL_METRIC : toReasonMetric(reason)
   const total = readCounter(db, accountId, metric, NO_HOUR)
+  const { limit, offset } = page
+  const below = belowId(page)
   // Past the end the query is skipped: SQLite would scan all rows up to the offset.
   if (offset >= total) return { suppressions: [], total }
   return {

@@ -9,7 +9,7 @@ import { auditChange, describeChanges } from '#features/core/audit-logs/audit.ts
 import { attempt } from '#platform/attempt.ts'
 import type { Tx } from '#platform/db/commit.ts'
 import { prepareStatements } from '#platform/db/open.ts'
-import { belowId, type RowWindow } from '#platform/db/row-window.ts'
+import { newestFirst, type RowWindow } from '#platform/db/row-window.ts'
 import { AppError, invalid, notFound, tooManyRequests } from '#platform/errors.ts'
 import { formatUuid, newUuid, parseUuid, type UuidBytes } from '#platform/ids.ts'
 import type { Config } from '#platform/settings/config.ts'
@@ -55,12 +55,7 @@ const IS_FOUND = `deleted_at IS NULL AND (?1 IS NULL OR name LIKE ?1 ESCAPE '\\'
 const sql = prepareStatements((db) => ({
   byId: db.prepare<Row, [number]>(`${SELECT} WHERE id = ?`),
   all: db.prepare<Row, []>(`${SELECT} WHERE deleted_at IS NULL ORDER BY id`),
-  search: db.prepare<Row, [string | null, string | null, number, number, number]>(
-    `${SELECT} WHERE ${IS_FOUND} AND id < ?3 ORDER BY id DESC LIMIT ?4 OFFSET ?5`,
-  ),
-  countFound: db.prepare<{ n: number }, [string | null, string | null]>(
-    `SELECT COUNT(*) AS n FROM accounts WHERE ${IS_FOUND}`,
-  ),
+  search: newestFirst<Row, [string | null, string | null]>(db, SELECT, `accounts WHERE ${IS_FOUND}`),
   uuidOf: db.prepare<{ uuid: Uint8Array }, [number]>('SELECT uuid FROM accounts WHERE id = ?'),
   byUuid: db.prepare<Row, [Uint8Array]>(`${SELECT} WHERE uuid = ? AND deleted_at IS NULL`),
   insert: db.prepare<{ id: number }, (Uint8Array | string | number | null)[]>(
@@ -131,13 +126,8 @@ export function searchAccounts(
   window: RowWindow,
 ): { readonly accounts: Account[]; readonly total: number } {
   const pattern = text === undefined ? null : `%${text.replace(/[\\%_]/g, '\\$&')}%`
-  const { search, countFound } = sql(db)
-  return {
-    accounts: search
-      .all(pattern, state ?? null, belowId(window), window.limit, window.offset)
-      .map((row) => toAccount(config, db, row)),
-    total: countFound.get(pattern, state ?? null)?.n ?? 0,
-  }
+  const { rows, total } = sql(db).search(window, pattern, state ?? null)
+  return { accounts: rows.map((row) => toAccount(config, db, row)), total }
 }
 
 export function findAccountByUuid(config: Config, db: Database, uuid: UuidBytes): Account | undefined {

@@ -7,7 +7,7 @@ import type { Database } from 'bun:sqlite'
 import type { App } from '#features/core/app/app.ts'
 import type { Tx } from '#platform/db/commit.ts'
 import { prepareStatements } from '#platform/db/open.ts'
-import { belowId, type RowWindow } from '#platform/db/row-window.ts'
+import { newestFirst, type RowWindow } from '#platform/db/row-window.ts'
 import { conflict, notFound } from '#platform/errors.ts'
 import { formatUuid, newUuid, type UuidBytes } from '#platform/ids.ts'
 import type { Config } from '#platform/settings/config.ts'
@@ -20,11 +20,10 @@ const sql = prepareStatements((db) => ({
   find: db.prepare<{ id: number }, [Uint8Array, number]>(
     'SELECT id FROM accounts WHERE uuid = ? AND parent_id = ? AND deleted_at IS NULL',
   ),
-  page: db.prepare<{ id: number }, [number, number, number, number]>(
-    'SELECT id FROM accounts WHERE parent_id = ? AND id < ? AND deleted_at IS NULL ORDER BY id DESC LIMIT ? OFFSET ?',
-  ),
-  count: db.prepare<{ n: number }, [number]>(
-    'SELECT COUNT(*) AS n FROM accounts WHERE parent_id = ? AND deleted_at IS NULL',
+  list: newestFirst<{ id: number }, [number]>(
+    db,
+    'SELECT id FROM accounts',
+    'accounts WHERE parent_id = ? AND deleted_at IS NULL',
   ),
   update: db.prepare('UPDATE accounts SET name = ?, monthly_quota = ?, disabled_at = ?, updated_at = ? WHERE id = ?'),
   ownQuota: db.prepare<{ quota: number | null }, [number]>('SELECT monthly_quota AS quota FROM accounts WHERE id = ?'),
@@ -57,12 +56,10 @@ export function findSubAccount(config: Config, db: Database, parentId: number, u
 }
 
 /** A page of sub-accounts, newest first. */
-export const listSubAccounts = (config: Config, db: Database, parentId: number, page: RowWindow): Account[] =>
-  sql(db)
-    .page.all(parentId, belowId(page), page.limit, page.offset)
-    .flatMap(({ id }) => findAccount(config, db, id) ?? [])
-
-export const countSubAccounts = (db: Database, parentId: number): number => sql(db).count.get(parentId)?.n ?? 0
+export function listSubAccounts(config: Config, db: Database, parentId: number, page: RowWindow) {
+  const { rows, total } = sql(db).list(page, parentId)
+  return { accounts: rows.flatMap(({ id }) => findAccount(config, db, id) ?? []), total }
+}
 
 /** The statement with which `requirePlanCapacity` counts sub-accounts. */
 export const getSubAccountCountStatement = (db: Database) => sql(db).existing

@@ -5,7 +5,7 @@
 import type { Database } from 'bun:sqlite'
 import { type Static, Type } from '@sinclair/typebox'
 import { prepareStatements } from '#platform/db/open.ts'
-import { belowId, type RowWindow } from '#platform/db/row-window.ts'
+import { belowId, newestFirst, type RowWindow } from '#platform/db/row-window.ts'
 import { extra, Nullable, Text, TextOrNull, Timestamp, Uuid } from '#platform/http/schemas.ts'
 import { toWire } from '#platform/http/wire.ts'
 import { isJsonObject, parseJsonObject } from '#platform/json-object.ts'
@@ -31,10 +31,11 @@ const COLUMNS = `id, uuid, account_id AS accountId, actor_type AS actorType, act
   resource_id AS resourceId, ip_address AS ipAddress, metadata, created_at AS createdAt`
 
 const sql = prepareStatements((db) => ({
-  page: db.prepare<StoredAuditEntry, [number, number, number, number]>(
-    `SELECT ${COLUMNS} FROM audit_logs WHERE account_id = ? AND id < ? ORDER BY id DESC LIMIT ? OFFSET ?`,
+  list: newestFirst<StoredAuditEntry, [number]>(
+    db,
+    `SELECT ${COLUMNS} FROM audit_logs`,
+    'audit_logs WHERE account_id = ?',
   ),
-  count: db.prepare<{ n: number }, [number]>('SELECT COUNT(*) AS n FROM audit_logs WHERE account_id = ?'),
   byId: db.prepare<StoredAuditEntry, [number]>(`SELECT ${COLUMNS} FROM audit_logs WHERE id = ?`),
   after: db.prepare<StoredAuditEntry, [number, number, number]>(
     `SELECT ${COLUMNS} FROM audit_logs WHERE account_id = ? AND id > ? ORDER BY id LIMIT ?`,
@@ -94,11 +95,10 @@ export async function listAuditEntries(
   takeTurn: () => Promise<void> = yieldToEventLoop,
 ): Promise<{ entries: StoredAuditEntry[]; total: number }> {
   const statements = sql(db)
-  if (Object.values(filter).every((value) => value === undefined))
-    return {
-      entries: statements.page.all(accountId, belowId(page), page.limit, page.offset),
-      total: statements.count.get(accountId)?.n ?? 0,
-    }
+  if (Object.values(filter).every((value) => value === undefined)) {
+    const { rows: entries, total } = statements.list(page, accountId)
+    return { entries, total }
+  }
   const { above, below } = findIdRange(db, filter)
   const { action, actorType, actorId, resourceType, resourceId } = filter
   const values = [action, actorType, actorId, resourceType, resourceId].map((value) => value ?? null)

@@ -9,7 +9,7 @@ import type { Actor, App } from '#features/core/app/app.ts'
 import { authenticated, describeWith } from '#features/core/app/http.ts'
 import type { Tx } from '#platform/db/commit.ts'
 import { insertSql, prepareStatements } from '#platform/db/open.ts'
-import { belowId, type RowWindow } from '#platform/db/row-window.ts'
+import { newestFirst, type RowWindow } from '#platform/db/row-window.ts'
 import { notFound } from '#platform/errors.ts'
 import { dataBody, pageById } from '#platform/http/envelope.ts'
 import { DataBody, Nullable, PageBody, PageQuery, parsePage, Text, Timestamp, Uuid } from '#platform/http/schemas.ts'
@@ -45,11 +45,8 @@ const sql = prepareStatements((db) => ({
   byUuid: db.prepare<Operation, [Uint8Array, number]>(
     `SELECT ${COLUMNS} FROM operations WHERE uuid = ? AND account_id = ?`,
   ),
-  page: db.prepare<Operation, [number, number, number, number]>(
-    `SELECT ${COLUMNS} FROM operations WHERE account_id = ? AND id < ? ORDER BY id DESC LIMIT ? OFFSET ?`,
-  ),
+  list: newestFirst<Operation, [number]>(db, `SELECT ${COLUMNS} FROM operations`, 'operations WHERE account_id = ?'),
   removeAll: db.prepare('DELETE FROM operations WHERE account_id = ?'),
-  count: db.prepare<{ n: number }, [number]>('SELECT COUNT(*) AS n FROM operations WHERE account_id = ?'),
   insert: db.prepare<{ id: number }, [Omit<typeof operations.$inferSelect, 'id'>]>(
     `${insertSql('operations', 'uuid accountId operationType status totalItems completedItems failedItems errorSummary metadata createdAt updatedAt completedAt expiresAt')} RETURNING id`,
   ),
@@ -135,14 +132,7 @@ export function getOperation(db: Database, accountId: number, id: string): Opera
 }
 
 /** A page of the account's operations, newest first. The total is counted in the index. */
-export const listOperations = (
-  db: Database,
-  accountId: number,
-  page: RowWindow,
-): { operations: Operation[]; total: number } => ({
-  operations: sql(db).page.all(accountId, belowId(page), page.limit, page.offset),
-  total: sql(db).count.get(accountId)?.n ?? 0,
-})
+export const listOperations = (db: Database, accountId: number, page: RowWindow) => sql(db).list(page, accountId)
 
 /** Deletes all operations of a deleted account. */
 export const deleteOperationsOfAccount = (tx: Tx, accountId: number): void => void sql(tx.db).removeAll.run(accountId)
@@ -231,8 +221,8 @@ export const operationRoutes = (app: App, { countEmails: emailsOf }: OperationRo
       '/',
       ({ actor, query }) => {
         const page = parsePage(query)
-        const { operations, total } = listOperations(app.db, actor.accountId, page)
-        return pageById(operations, { ...page, total }, (operation) => toOperationWire(operation, actor.accountUuid))
+        const { rows, total } = listOperations(app.db, actor.accountId, page)
+        return pageById(rows, { ...page, total }, (operation) => toOperationWire(operation, actor.accountUuid))
       },
       {
         query: PageQuery,

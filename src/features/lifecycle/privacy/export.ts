@@ -191,7 +191,7 @@ function* events(app: App, { accountId, accountUuid }: Actor): Batches {
 
 function* subAccounts({ config, db }: App, { accountId }: Actor): Batches {
   for (let offset = 0; ; offset += MEDIUM_BATCH) {
-    const accounts = listSubAccounts(config, db, accountId, { limit: MEDIUM_BATCH, offset })
+    const { accounts } = listSubAccounts(config, db, accountId, { limit: MEDIUM_BATCH, offset })
     if (accounts.length === 0) return
     yield accounts.map(({ uuid, name, email, plan }) => ({ id: formatUuid(uuid), name, email, plan }))
   }

@@ -5,7 +5,7 @@ import { Type } from '@sinclair/typebox'
 import { Elysia } from 'elysia'
 import type { Account } from '#features/core/accounts/accounts.ts'
 import { OperatorAccount, toOperatorAccount } from '#features/core/accounts/model.ts'
-import { countSubAccounts, listSubAccounts } from '#features/core/accounts/rows.ts'
+import { listSubAccounts } from '#features/core/accounts/rows.ts'
 import type { Actor, App } from '#features/core/app/app.ts'
 import { authenticated, commandRoute, describeWith } from '#features/core/app/http.ts'
 import type { InviteOwner } from '#features/people/team/invitations.ts'
@@ -40,10 +40,8 @@ export const subAccountRoutes = (
       '/',
       ({ actor, query }) => {
         const page = parsePage(query)
-        const accounts = listSubAccounts(app.config, app.db, actor.accountId, page)
-        return pageById(accounts, { ...page, total: countSubAccounts(app.db, actor.accountId) }, (account) =>
-          model.subAccountWire(app, actor, account),
-        )
+        const { accounts, total } = listSubAccounts(app.config, app.db, actor.accountId, page)
+        return pageById(accounts, { ...page, total }, (account) => model.subAccountWire(app, actor, account))
       },
       {
         query: PageQuery,

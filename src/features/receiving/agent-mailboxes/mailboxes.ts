@@ -12,7 +12,7 @@ import { requireHeaderSafe } from '#features/sending/accept/attachments.ts'
 import { revokeKeysOfMailbox } from '#features/setup/api-keys/keys.ts'
 import { requireScope } from '#features/setup/api-keys/scopes.ts'
 import { prepareStatements } from '#platform/db/open.ts'
-import { belowId, type RowWindow } from '#platform/db/row-window.ts'
+import { newestFirst, type RowWindow } from '#platform/db/row-window.ts'
 import { conflict, invalid } from '#platform/errors.ts'
 import { notFoundById, parseUuidParam } from '#platform/http/schemas.ts'
 import { formatUuid, newUuid, parseUuid, randomBelow, type UuidBytes } from '#platform/ids.ts'
@@ -55,12 +55,11 @@ const sql = prepareStatements((db) => ({
     `${SELECT} JOIN domains d ON d.id = m.domain_id WHERE d.domain = ? AND d.verified_at IS NOT NULL AND d.deleted_at IS NULL
      AND m.local_part = ? AND m.deleted_at IS NULL`,
   ),
-  page: db.prepare<Mailbox, [number, number, number, number]>(
-    `${SELECT} WHERE m.id IN (SELECT id FROM agent_mailboxes WHERE account_id = ? AND deleted_at IS NULL AND id < ? ORDER BY id DESC LIMIT ? OFFSET ?)
-     ORDER BY m.id DESC`,
-  ),
-  count: db.prepare<{ n: number }, [number]>(
-    'SELECT COUNT(*) AS n FROM agent_mailboxes WHERE account_id = ? AND deleted_at IS NULL',
+  list: newestFirst<Mailbox, [number]>(
+    db,
+    SELECT,
+    'agent_mailboxes m WHERE account_id = ? AND deleted_at IS NULL',
+    'm.id',
   ),
   domainByUuid: db.prepare<MailboxDomain, [number, Uint8Array]>(`${SELECT_DOMAIN} AND uuid = ?`),
   firstDomain: db.prepare<MailboxDomain, [number]>(
@@ -104,10 +103,7 @@ export function findMailbox(db: Database, domain: string, localPart: string): Ma
   return undefined
 }
 
-export const listMailboxes = (db: Database, accountId: number, page: RowWindow) => ({
-  rows: sql(db).page.all(accountId, belowId(page), page.limit, page.offset),
-  total: sql(db).count.get(accountId)?.n ?? 0,
-})
+export const listMailboxes = (db: Database, accountId: number, page: RowWindow) => sql(db).list(page, accountId)
 
 export interface NewMailboxInput {
   readonly display_name?: string | null | undefined
@@ -122,7 +118,7 @@ export function createMailbox(app: App, actor: Actor, input: NewMailboxInput): P
   const requestedLocalPart = typeof input.local_part === 'string' ? requireValidLocalPart(input.local_part) : undefined
   return app.commit.write((tx) => {
     const domain = getReceivingDomain(tx.db, actor.accountId, input.domain_id ?? undefined)
-    if ((sql(tx.db).count.get(actor.accountId)?.n ?? 0) >= MAX_MAILBOXES)
+    if (listMailboxes(tx.db, actor.accountId, { limit: 0, offset: 0 }).total >= MAX_MAILBOXES)
       throw conflict(
         'too_many_mailboxes',
         `This account has reached its limit of ${MAX_MAILBOXES} mailboxes; delete one that is not needed.`,

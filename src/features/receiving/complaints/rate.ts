@@ -6,7 +6,7 @@ import type { Database } from 'bun:sqlite'
 import { hourOf } from '#features/core/events/record.ts'
 import { SANDBOX_DELIVERED_METRIC } from '#features/sending/queue/settle.ts'
 import { prepareStatements } from '#platform/db/open.ts'
-import { belowId, type RowWindow } from '#platform/db/row-window.ts'
+import { newestFirst, type RowWindow } from '#platform/db/row-window.ts'
 import type { UuidBytes } from '#platform/ids.ts'
 import type { Millis } from '#platform/time/clock.ts'
 import type { FeedbackType } from '#protocols/arf/parse.ts'
@@ -25,22 +25,17 @@ export interface ComplaintRate {
 const COUNTED_TYPES: readonly FeedbackType[] = ['abuse', 'fraud', 'virus', 'other']
 const DELIVERED_METRIC = 'event:delivered'
 
+const SELECT = `SELECT complaints.id, complaints.account_id AS accountId, emails.uuid AS emailUuid, address, feedback_type AS feedbackType,
+  feedback_loop AS feedbackLoop, reporter, complaints.created_at AS createdAt
+  FROM complaints LEFT JOIN emails ON emails.id = complaints.email_id LEFT JOIN recipients ON recipients.id = complaints.recipient_id`
+
 const sql = prepareStatements((db) => ({
   sum: db.prepare<{ value: number }, [number, string, number, number]>(
     'SELECT coalesce(sum(value), 0) AS value FROM counters WHERE account_id = ? AND metric = ? AND hour BETWEEN ? AND ?',
   ),
-  page: db.prepare<StoredComplaint, number[]>(selectComplaints('id < ?')),
-  pageOf: db.prepare<StoredComplaint, number[]>(selectComplaints('account_id = ? AND id < ?')),
-  count: db.prepare<{ n: number }, []>('SELECT COUNT(*) AS n FROM complaints'),
-  countOf: db.prepare<{ n: number }, [number]>('SELECT COUNT(*) AS n FROM complaints WHERE account_id = ?'),
+  list: newestFirst<StoredComplaint, []>(db, SELECT, 'complaints WHERE TRUE', 'complaints.id'),
+  listOf: newestFirst<StoredComplaint, [number]>(db, SELECT, 'complaints WHERE account_id = ?', 'complaints.id'),
 }))
-
-function selectComplaints(condition: string): string {
-  return `SELECT complaints.id, complaints.account_id AS accountId, emails.uuid AS emailUuid, address, feedback_type AS feedbackType,
-    feedback_loop AS feedbackLoop, reporter, complaints.created_at AS createdAt
-    FROM (SELECT * FROM complaints WHERE ${condition} ORDER BY id DESC LIMIT ? OFFSET ?) complaints
-    LEFT JOIN emails ON emails.id = complaints.email_id LEFT JOIN recipients ON recipients.id = complaints.recipient_id ORDER BY complaints.id DESC`
-}
 
 /**
  * The rate of an account from the hour of `from` to the hour of `to`, both included. A complaint counts in the hour in
@@ -67,9 +62,6 @@ export interface StoredComplaint
 
 /** A page of the complaints, `not-spam` included, newest first, of all accounts unless one is passed. */
 export function listComplaints(db: Database, accountId: number | undefined, window: RowWindow) {
-  const { page, pageOf, count, countOf } = sql(db)
-  const range = [belowId(window), window.limit, window.offset]
-  return accountId === undefined
-    ? { complaints: page.all(...range), total: count.get()?.n ?? 0 }
-    : { complaints: pageOf.all(accountId, ...range), total: countOf.get(accountId)?.n ?? 0 }
+  const { rows: complaints, total } = accountId === undefined ? sql(db).list(window) : sql(db).listOf(window, accountId)
+  return { complaints, total }
 }

@@ -9,7 +9,7 @@ import type { App } from '#features/core/app/app.ts'
 import { dropContent } from '#features/core/content-gc/garbage.ts'
 import type { Tx } from '#platform/db/commit.ts'
 import { insertSql, prepareStatements } from '#platform/db/open.ts'
-import { belowId, type RowWindow } from '#platform/db/row-window.ts'
+import { newestFirst, type RowWindow } from '#platform/db/row-window.ts'
 import { notFound } from '#platform/errors.ts'
 import { newUuid, parseUuid } from '#platform/ids.ts'
 import type { Millis } from '#platform/time/clock.ts'
@@ -63,11 +63,11 @@ const sql = prepareStatements((db) => ({
     `DELETE FROM report_rows WHERE id IN (SELECT w.id FROM (SELECT id, report_id FROM report_rows ORDER BY id LIMIT ?) w
      LEFT JOIN received_reports r ON r.id = w.report_id WHERE coalesce(r.created_at, 0) < ?)`,
   ),
-  page: db.prepare<StoredReport, [string | null, number, number, number]>(
-    `${SELECT} WHERE r.domain = coalesce(?, r.domain) AND r.id < ? ORDER BY r.id DESC LIMIT ? OFFSET ?`,
-  ),
-  count: db.prepare<{ n: number }, [string | null]>(
-    'SELECT COUNT(*) AS n FROM received_reports WHERE domain = coalesce(?, domain)',
+  list: newestFirst<StoredReport, [string | null]>(
+    db,
+    SELECT,
+    'received_reports r WHERE domain = coalesce(?, domain)',
+    'r.id',
   ),
   byUuid: db.prepare<StoredReport, [Uint8Array]>(`${SELECT} WHERE r.uuid = ?`),
   // Ids ascend with created_at.
@@ -163,10 +163,10 @@ export function storeDomainReport(app: App, tx: Tx, report: NewReport, at: Milli
 }
 
 /** A page of the reports, newest first, about a domain in A-labels or about all. */
-export const listReports = (db: Database, domain: string | undefined, window: RowWindow) => ({
-  reports: sql(db).page.all(domain ?? null, belowId(window), window.limit, window.offset),
-  total: sql(db).count.get(domain ?? null)?.n ?? 0,
-})
+export function listReports(db: Database, domain: string | undefined, window: RowWindow) {
+  const { rows: reports, total } = sql(db).list(window, domain ?? null)
+  return { reports, total }
+}
 
 /** Throws 404 for an unknown id. */
 export function findReport(db: Database, id: string): StoredReport {

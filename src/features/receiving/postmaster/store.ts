@@ -12,7 +12,7 @@ import type { Envelope } from '#features/receiving/received/message.ts'
 import { MissingBlobError } from '#platform/content/read.ts'
 import type { Tx } from '#platform/db/commit.ts'
 import { insertSql, prepareStatements } from '#platform/db/open.ts'
-import { belowId, type RowWindow } from '#platform/db/row-window.ts'
+import { newestFirst, type RowWindow } from '#platform/db/row-window.ts'
 import { notFound } from '#platform/errors.ts'
 import { newUuid, parseUuid, type UuidBytes } from '#platform/ids.ts'
 import { networksOf } from '#platform/net/network.ts'
@@ -69,11 +69,10 @@ const sql = prepareStatements((db) => ({
   ofNetwork: db.prepare<{ n: number; bytes: number }, [string, number]>(
     'SELECT COUNT(*) AS n, total(size_bytes) AS bytes FROM operator_mail WHERE network = ? AND created_at > ?',
   ),
-  page: db.prepare<Row, [string | null, number, number, number]>(
-    `SELECT ${COLUMNS} FROM operator_mail WHERE kind = coalesce(?, kind) AND id < ? ORDER BY id DESC LIMIT ? OFFSET ?`,
-  ),
-  count: db.prepare<{ n: number }, [string | null]>(
-    'SELECT COUNT(*) AS n FROM operator_mail WHERE kind = coalesce(?, kind)',
+  list: newestFirst<Row, [string | null]>(
+    db,
+    `SELECT ${COLUMNS} FROM operator_mail`,
+    'operator_mail WHERE kind = coalesce(?, kind)',
   ),
   byUuid: db.prepare<Row, [UuidBytes]>(`SELECT ${COLUMNS} FROM operator_mail WHERE uuid = ?`),
   deleteOld: db.prepare<DeletedRow, [number, number]>(
@@ -129,15 +128,13 @@ export function storeOperatorMail(app: App, tx: Tx, mail: NewOperatorMail): void
 const toOperatorMail = ({ rcptTo, ...row }: Row): OperatorMail => ({ ...row, rcptTo: JSON.parse(rcptTo) as string[] })
 
 /** Messages, newest first, optionally of one kind, with the number of all. */
-export const listOperatorMail = (
+export function listOperatorMail(
   db: Database,
-  { kind, limit, offset = 0, after }: Partial<RowWindow> & { kind?: OperatorMailKind | undefined; limit: number },
-) => ({
-  mail: sql(db)
-    .page.all(kind ?? null, belowId({ after }), limit, offset)
-    .map(toOperatorMail),
-  total: sql(db).count.get(kind ?? null)?.n ?? 0,
-})
+  { kind, ...window }: Partial<RowWindow> & { kind?: OperatorMailKind | undefined; limit: number },
+) {
+  const { rows, total } = sql(db).list({ offset: 0, ...window }, kind ?? null)
+  return { mail: rows.map(toOperatorMail), total }
+}
 
 /** Throws 404 for an unknown id. */
 export function findOperatorMail(db: Database, id: string): OperatorMail {

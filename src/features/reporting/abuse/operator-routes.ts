@@ -152,8 +152,8 @@ export const operatorAbuseRoutes = (app: App) =>
       async ({ actor, query }) => {
         await recordView(app, actor, { name: 'findings' })
         const page = S.parsePage(query)
-        const { findings, total } = listFindings(app.db, findFilteredAccountId(app, query.account_id), page)
-        return pageById(findings, { ...page, total }, toFindingWire)
+        const { rows, total } = listFindings(app.db, findFilteredAccountId(app, query.account_id), page)
+        return pageById(rows, { ...page, total }, toFindingWire)
       },
       {
         query: OfAccountQuery,

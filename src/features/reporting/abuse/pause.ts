@@ -14,7 +14,7 @@ import { record } from '#features/core/events/record.ts'
 import { cancelNotice, type OwnerNotice, scheduleNotice } from '#features/core/notices/notices.ts'
 import type { Tx } from '#platform/db/commit.ts'
 import { insertSql, prepareStatements } from '#platform/db/open.ts'
-import { belowId, type RowWindow } from '#platform/db/row-window.ts'
+import { newestFirst, type RowWindow } from '#platform/db/row-window.ts'
 import { isoTime } from '#platform/http/envelope.ts'
 import type { UuidBytes } from '#platform/ids.ts'
 import type { Millis } from '#platform/time/clock.ts'
@@ -92,12 +92,11 @@ const sql = prepareStatements((db) => ({
   insert: db.prepare<unknown, [Omit<typeof abuseFindings.$inferSelect, 'id'>]>(
     insertSql('abuse_findings', 'accountId source reason detail emailId paused createdAt'),
   ),
-  page: db.prepare<AbuseFinding, [number | null, number, number, number]>(
-    `SELECT ${COLUMNS} WHERE abuse_findings.account_id = coalesce(?, abuse_findings.account_id) AND abuse_findings.id < ?
-     ORDER BY abuse_findings.id DESC LIMIT ? OFFSET ?`,
-  ),
-  count: db.prepare<{ n: number }, [number | null]>(
-    'SELECT COUNT(*) AS n FROM abuse_findings WHERE account_id = coalesce(?, account_id)',
+  list: newestFirst<AbuseFinding, [number | null]>(
+    db,
+    SELECT,
+    'abuse_findings WHERE account_id = coalesce(?, account_id)',
+    'abuse_findings.id',
   ),
 }))
 
@@ -130,7 +129,7 @@ export interface AbuseFinding
   readonly paused: number
 }
 
-const COLUMNS = `abuse_findings.id, accounts.uuid AS accountUuid, name AS accountName, source, reason, detail, emails.uuid AS emailUuid, paused,
+const SELECT = `SELECT abuse_findings.id, accounts.uuid AS accountUuid, name AS accountName, source, reason, detail, emails.uuid AS emailUuid, paused,
   abuse_findings.created_at AS createdAt FROM abuse_findings JOIN accounts ON accounts.id = abuse_findings.account_id
   LEFT JOIN emails ON emails.id = abuse_findings.email_id`
 
@@ -145,7 +144,5 @@ export function addFinding(app: App, tx: Tx, finding: NewAbuseFinding): void {
 }
 
 /** A page of the findings, newest first, of all accounts unless `accountId` is set, with the number on all pages. */
-export const listFindings = (db: Database, accountId: number | undefined, window: RowWindow) => ({
-  findings: sql(db).page.all(accountId ?? null, belowId(window), window.limit, window.offset),
-  total: sql(db).count.get(accountId ?? null)?.n ?? 0,
-})
+export const listFindings = (db: Database, accountId: number | undefined, window: RowWindow) =>
+  sql(db).list(window, accountId ?? null)

@@ -237,12 +237,12 @@ async function aggregate({ config, db }: App, { accountId, accountUuid }: Actor,
   const entries = [read(accountUuid, accountId, getAccount(config, db, accountId).name)]
   // Pages follow the id, not an offset: accounts may be created or deleted between two pages.
   for (let below = Number.MAX_SAFE_INTEGER; ; ) {
-    const page = listSubAccounts(config, db, accountId, { limit: PAGE_SIZE, offset: 0, after: [below] })
-    for (const { id, uuid, name } of page) {
+    const { accounts } = listSubAccounts(config, db, accountId, { limit: PAGE_SIZE, offset: 0, after: [below] })
+    for (const { id, uuid, name } of accounts) {
       await yieldToEventLoop()
       entries.push(read(formatUuid(uuid), id, name))
     }
-    const last = page.at(-1)
+    const last = accounts.at(-1)
     if (!last) break
     below = last.id
   }

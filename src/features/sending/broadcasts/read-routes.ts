@@ -20,7 +20,7 @@ import {
 import { findStreamId } from '#features/setup/streams/streams.ts'
 import { toSuppressionScopeCode } from '#features/setup/suppression-store/check.ts'
 import { prepareStatements } from '#platform/db/open.ts'
-import { belowId } from '#platform/db/row-window.ts'
+import { newestFirst } from '#platform/db/row-window.ts'
 import { dataBody, pageById } from '#platform/http/envelope.ts'
 import { withoutTimeLimit } from '#platform/http/request-context.ts'
 import { errorResponses } from '#platform/http/route-errors.ts'
@@ -57,12 +57,11 @@ const COLUMNS = `b.id, b.operation_id AS operationId, operations.uuid, contact_l
 const JOINED = `broadcasts b JOIN operations ON operations.id = b.operation_id JOIN contact_lists ON contact_lists.id = b.list_id`
 
 const sql = prepareStatements((db) => ({
-  page: db.prepare<Row, [number, number, number, number]>(
-    `SELECT ${COLUMNS} FROM ${JOINED} WHERE b.id IN (SELECT id FROM broadcasts INDEXED BY broadcasts_account WHERE account_id = ? AND id < ?
-     AND operation_id IS NOT NULL ORDER BY id DESC LIMIT ? OFFSET ?) ORDER BY b.id DESC`,
-  ),
-  count: db.prepare<{ n: number }, [number]>(
-    'SELECT COUNT(*) AS n FROM broadcasts WHERE account_id = ? AND operation_id IS NOT NULL',
+  list: newestFirst<Row, [number]>(
+    db,
+    `SELECT ${COLUMNS} FROM ${JOINED}`,
+    'broadcasts b INDEXED BY broadcasts_account WHERE account_id = ? AND operation_id IS NOT NULL',
+    'b.id',
   ),
   byUuid: db.prepare<Row, [Uint8Array, number]>(
     `SELECT ${COLUMNS} FROM ${JOINED} WHERE operations.uuid = ? AND b.account_id = ?`,
@@ -228,10 +227,8 @@ export const broadcastReadRoutes = (app: App) =>
       '/v1/broadcasts',
       ({ actor, query }) => {
         const page = S.parsePage(query)
-        const { page: newest, count } = sql(app.db)
-        const broadcasts = newest.all(actor.accountId, belowId(page), page.limit, page.offset)
-        const total = count.get(actor.accountId)?.n ?? 0
-        return pageById(broadcasts, { ...page, total }, toBroadcastWire)
+        const { rows, total } = sql(app.db).list(page, actor.accountId)
+        return pageById(rows, { ...page, total }, toBroadcastWire)
       },
       {
         query: S.PageQuery,

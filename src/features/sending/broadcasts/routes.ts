@@ -14,7 +14,7 @@ import { takesIdempotencyKey } from '#features/sending/accept/model.ts'
 import { RATE_HEADERS, type TakeRate } from '#features/sending/accept/sendable.ts'
 import { statusCode } from '#features/sending/queue/status.ts'
 import { prepareStatements } from '#platform/db/open.ts'
-import { belowId } from '#platform/db/row-window.ts'
+import { newestFirst } from '#platform/db/row-window.ts'
 import { dataBody, pageById } from '#platform/http/envelope.ts'
 import { withoutTimeLimit } from '#platform/http/request-context.ts'
 import { errorResponses, responseHeaders } from '#platform/http/route-errors.ts'
@@ -103,17 +103,16 @@ interface Row {
   readonly failedEmails: number
 }
 
-/** ?1: an account, or null for all; ?2: whether only those in progress. */
-const SELECTED = `operations WHERE account_id = coalesce(?1, account_id) AND (?2 = 0 OR status IN ('pending', 'processing'))`
-
 const sql = prepareStatements((db) => ({
-  page: db.prepare<Row, [number | null, number, number, number, number]>(
+  // ?1: an account, or null for all; ?2: whether only those in progress.
+  list: newestFirst<Row, [number | null, number]>(
+    db,
     `SELECT id, uuid, account_id AS accountId,
      (SELECT name FROM contact_lists WHERE uuid = unhex(coalesce(metadata ->> '$.contact_list_id', metadata ->> '$.list_id'), '-')) AS listName,
      (SELECT COUNT(*) FROM emails INDEXED BY emails_of_operation WHERE operation_id = operations.id AND status = ${statusCode('failed')}) AS failedEmails
-     FROM ${SELECTED} AND id < ?3 ORDER BY id DESC LIMIT ?4 OFFSET ?5`,
+     FROM operations`,
+    `operations WHERE account_id = coalesce(?1, account_id) AND (?2 = 0 OR status IN ('pending', 'processing'))`,
   ),
-  count: db.prepare<{ n: number }, [number | null, number]>(`SELECT COUNT(*) AS n FROM ${SELECTED}`),
 }))
 
 const OperatorOperation = Type.Object({
@@ -135,8 +134,7 @@ export const operatorOperationRoutes = (app: App) =>
       await recordView(app, actor, { name: 'operations' })
       const page = parsePage(query)
       const selection = [findFilteredAccountId(app, query.account_id) ?? null, query.open === 'true' ? 1 : 0] as const
-      const rows = sql(app.db).page.all(...selection, belowId(page), page.limit, page.offset)
-      const total = sql(app.db).count.get(...selection)?.n ?? 0
+      const { rows, total } = sql(app.db).list(page, ...selection)
       return pageById(rows, { ...page, total }, (row) => toWire(app, row))
     },
     {

@@ -15,7 +15,7 @@ import type { emails } from '#features/sending/queue/tables.ts'
 import { toPriorityName } from '#features/setup/streams/streams.ts'
 import type { Tx } from '#platform/db/commit.ts'
 import { prepareStatements } from '#platform/db/open.ts'
-import { belowId, type RowWindow } from '#platform/db/row-window.ts'
+import { newestFirst, type RowWindow } from '#platform/db/row-window.ts'
 import { conflict, notFound } from '#platform/errors.ts'
 import { formatUuid, type UuidBytes } from '#platform/ids.ts'
 import type { Millis } from '#platform/time/clock.ts'
@@ -63,8 +63,6 @@ const OF_ACCOUNT = 'WHERE dead_letters.account_id = ?'
 const IS_SELECTED = `(?1 IS NULL OR dead_letters.account_id = ?1) AND (?2 IS NULL OR reason = ?2)
   AND (?3 IS NULL OR recipient_id IN (SELECT r.id FROM recipients r JOIN emails e ON e.id = r.email_id WHERE e.uuid = ?3))`
 
-type Selection = [accountId: number | null, reason: string | null, email: Uint8Array | null]
-
 const sql = prepareStatements((db) => ({
   insert: db.prepare(
     `INSERT INTO dead_letters (account_id, email_id, recipient_id, reason, last_error, failed_at)
@@ -76,10 +74,12 @@ const sql = prepareStatements((db) => ({
     `${SELECT_LETTER} WHERE dead_letters.account_id = coalesce(?, dead_letters.account_id) AND dead_letters.id = ?`,
   ),
   count: db.prepare<{ n: number }, [number]>('SELECT COUNT(*) AS n FROM dead_letters WHERE account_id = ?'),
-  selected: db.prepare<Row, [...Selection, number, number, number]>(
-    `${SELECT_LETTER} WHERE ${IS_SELECTED} AND dead_letters.id < ?4 ORDER BY dead_letters.id DESC LIMIT ?5 OFFSET ?6`,
+  selected: newestFirst<Row, [accountId: number | null, reason: string | null, email: Uint8Array | null]>(
+    db,
+    SELECT_LETTER,
+    `dead_letters WHERE ${IS_SELECTED}`,
+    'dead_letters.id',
   ),
-  countSelected: db.prepare<{ n: number }, Selection>(`SELECT COUNT(*) AS n FROM dead_letters WHERE ${IS_SELECTED}`),
   ofEmail: db.prepare<Row, [number]>(
     `${SELECT_LETTER} WHERE recipient_id IN (SELECT id FROM recipients WHERE email_id = ?) ORDER BY dead_letters.id DESC`,
   ),
@@ -128,13 +128,8 @@ export function selectDeadLetters(
   { accountId, reason, email }: DeadLetterFilter,
   page: RowWindow,
 ): { letters: DeadLetter[]; total: number } {
-  const selection = [accountId ?? null, reason ?? null, email ?? null] as const
-  return {
-    letters: sql(db)
-      .selected.all(...selection, belowId(page), page.limit, page.offset)
-      .map(toDeadLetter),
-    total: sql(db).countSelected.get(...selection)?.n ?? 0,
-  }
+  const { rows, total } = sql(db).selected(page, accountId ?? null, reason ?? null, email ?? null)
+  return { letters: rows.map(toDeadLetter), total }
 }
 
 export const listDeadLettersOfEmail = (db: Database, emailId: number): DeadLetter[] =>

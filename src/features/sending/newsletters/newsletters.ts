@@ -19,7 +19,7 @@ import { requireValidSource } from '#features/setup/templates/render.ts'
 import { findTemplateById, findTemplateByRowId, toTemplateSource } from '#features/setup/templates/templates.ts'
 import type { Tx } from '#platform/db/commit.ts'
 import { insertSql, prepareStatements, setSql } from '#platform/db/open.ts'
-import { belowId, type RowWindow } from '#platform/db/row-window.ts'
+import { newestFirst, type RowWindow } from '#platform/db/row-window.ts'
 import { type AppError, conflict, invalid } from '#platform/errors.ts'
 import { isoTime } from '#platform/http/envelope.ts'
 import { mapFromPhp, notFoundById, parseUuidParam } from '#platform/http/schemas.ts'
@@ -63,8 +63,6 @@ const LISTED_BODIES = `CASE WHEN ${isLongSql('html_body')} THEN NULL ELSE newsle
 // Includes newsletters whose list or template was deleted.
 const JOINED_TABLES = `newsletters JOIN contact_lists ON contact_lists.id = list_id LEFT JOIN templates ON templates.id = template_id
   LEFT JOIN operations ON operations.id = operation_id`
-/** An account's newsletters of a status; null: any. The index has all that is read. */
-const OF_STATUS = 'newsletters INDEXED BY newsletters_status WHERE account_id = ? AND status = coalesce(?, status)'
 
 const CHANGEABLE = 'listId subject fromAddress htmlBody textBody templateId templateData replyTo stream updatedAt'
 
@@ -72,12 +70,13 @@ const sql = prepareStatements((db) => ({
   byUuid: db.prepare<Row, [Uint8Array, number]>(
     `SELECT ${COLUMNS}, ${BODIES} FROM ${JOINED_TABLES} WHERE newsletters.uuid = ? AND newsletters.account_id = ?`,
   ),
-  // Finds the rows of the page by index alone, then joins only these.
-  page: db.prepare<Row & { isTruncated: number }, [number, number | null, number, number, number]>(
-    `SELECT ${COLUMNS}, ${LISTED_BODIES} FROM ${JOINED_TABLES} WHERE newsletters.id IN (SELECT id FROM ${OF_STATUS} AND id < ? ORDER BY id DESC
-     LIMIT ? OFFSET ?) ORDER BY newsletters.id DESC`,
+  // A status of null: any. The index has all that is read to find the rows of a page.
+  list: newestFirst<Row & { isTruncated: number }, [number, number | null]>(
+    db,
+    `SELECT ${COLUMNS}, ${LISTED_BODIES} FROM ${JOINED_TABLES}`,
+    'newsletters INDEXED BY newsletters_status WHERE account_id = ? AND status = coalesce(?, status)',
+    'newsletters.id',
   ),
-  count: db.prepare<{ n: number }, [number, number | null]>(`SELECT COUNT(*) AS n FROM ${OF_STATUS}`),
   insert: db.prepare(insertSql('newsletters', `uuid accountId status createdAt ${CHANGEABLE}`)),
   update: db.prepare(`UPDATE newsletters SET ${setSql(CHANGEABLE)} WHERE id = $id AND status = $status`),
   delete: db.prepare('DELETE FROM newsletters WHERE id = ? AND status NOT IN (?, ?)'),
@@ -101,12 +100,8 @@ export function listNewsletters(
   status?: NewsletterStatus,
 ): { newsletters: ListedNewsletter[]; total: number } {
   const code = status === undefined ? null : newsletterStatusCode(status)
-  return {
-    newsletters: sql(db)
-      .page.all(accountId, code, belowId(page), page.limit, page.offset)
-      .map((row) => ({ ...toNewsletter(row), isTruncated: row.isTruncated === 1 })),
-    total: sql(db).count.get(accountId, code)?.n ?? 0,
-  }
+  const { rows, total } = sql(db).list(page, accountId, code)
+  return { newsletters: rows.map((row) => ({ ...toNewsletter(row), isTruncated: row.isTruncated === 1 })), total }
 }
 
 /** The 409 for actions that only a draft allows. */
@@ -121,7 +116,7 @@ export async function createNewsletter(app: App, actor: Actor, input: Newsletter
   const stored = { ...NO_PARTS, ...toStoredFields(app.db, actor.accountId, input) } as StoredFields
   await requireValidSource(app, actor.accountId, toTemplateSource(stored))
   return app.commit.write((tx) => {
-    if ((sql(tx.db).count.get(actor.accountId, null)?.n ?? 0) >= MAX_NEWSLETTERS)
+    if (listNewsletters(tx.db, actor.accountId, { limit: 0, offset: 0 }).total >= MAX_NEWSLETTERS)
       throw conflict(
         'too_many_newsletters',
         `An account has at most ${MAX_NEWSLETTERS} newsletters; delete one that is no longer needed.`,

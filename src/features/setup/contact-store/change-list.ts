@@ -17,7 +17,7 @@ import { AppError, conflict, invalid } from '#platform/errors.ts'
 import { parseName } from '#platform/http/validation.ts'
 import { formatUuid, newUuid } from '#platform/ids.ts'
 import { domainOfMailbox } from '#protocols/address/parse.ts'
-import { type ContactList, countLists, getList } from './lists.ts'
+import { type ContactList, getList, listContactLists } from './lists.ts'
 
 /** The fields of a list that its account sets. */
 type ListFields = Omit<ContactList, 'id' | 'uuid' | 'accountId' | 'createdAt' | 'updatedAt'>
@@ -89,7 +89,7 @@ export async function createList(app: App, actor: Actor, input: ListInput): Prom
     // Checked again: since the first check, the template or domain may have been deleted.
     const list = check(tx.db)
     requirePlanCapacity(app, tx, accountId, 'contact_lists', sql(tx.db).existing)
-    if (countLists(tx.db, accountId) >= MAX_LISTS)
+    if (listContactLists(tx.db, accountId, { limit: 0, offset: 0 }).total >= MAX_LISTS)
       throw conflict(
         'too_many_contact_lists',
         `An account has at most ${MAX_LISTS} contact lists; delete one you no longer need, or separate contacts by their metadata.`,

@@ -4,7 +4,7 @@
  */
 import type { Database } from 'bun:sqlite'
 import { prepareStatements } from '#platform/db/open.ts'
-import { belowId, type RowWindow } from '#platform/db/row-window.ts'
+import { newestFirst, type RowWindow } from '#platform/db/row-window.ts'
 import { notFoundById, parseUuidParam } from '#platform/http/schemas.ts'
 import { parseUuid, type UuidBytes } from '#platform/ids.ts'
 import { KiB } from '#platform/units.ts'
@@ -43,12 +43,10 @@ const sql = prepareStatements((db) => ({
     `SELECT ${COLUMNS}, ${BODIES} FROM contact_lists WHERE id = ? AND deleted_at IS NULL`,
   ),
   // Uses the index of existing rows, so that deleted rows are not scanned, however many there are.
-  page: db.prepare<Row & { isTruncated: number }, [number, number, number, number]>(
-    `SELECT ${COLUMNS}, ${LISTED_BODIES} FROM contact_lists WHERE id IN (SELECT id FROM contact_lists INDEXED BY contact_lists_name
-     WHERE account_id = ? AND deleted_at IS NULL AND id < ? ORDER BY id DESC LIMIT ? OFFSET ?) ORDER BY id DESC`,
-  ),
-  count: db.prepare<{ n: number }, [number]>(
-    'SELECT COUNT(*) AS n FROM contact_lists INDEXED BY contact_lists_name WHERE account_id = ? AND deleted_at IS NULL',
+  list: newestFirst<Row & { isTruncated: number }, [number]>(
+    db,
+    `SELECT ${COLUMNS}, ${LISTED_BODIES} FROM contact_lists`,
+    'contact_lists INDEXED BY contact_lists_name WHERE account_id = ? AND deleted_at IS NULL',
   ),
   rowOf: db.prepare<{ id: number }, [Uint8Array, number]>(
     'SELECT id FROM contact_lists WHERE uuid = ? AND account_id = ?',
@@ -84,19 +82,11 @@ export function findListByName(db: Database, accountId: number, name: string): C
 }
 
 /** A page of the account's lists, newest first. */
-export const listContactLists = (
-  db: Database,
-  accountId: number,
-  page: RowWindow,
-): { lists: ListedContactList[]; total: number } => ({
-  lists: sql(db)
-    .page.all(accountId, belowId(page), page.limit, page.offset)
-    .map((row) => ({ ...toContactList(row), isTruncated: row.isTruncated !== 0 })),
-  total: countLists(db, accountId),
-})
-
-/** How many lists an account has. */
-export const countLists = (db: Database, accountId: number): number => sql(db).count.get(accountId)?.n ?? 0
+export function listContactLists(db: Database, accountId: number, page: RowWindow) {
+  const { rows, total } = sql(db).list(page, accountId)
+  const lists = rows.map((row): ListedContactList => ({ ...toContactList(row), isTruncated: row.isTruncated !== 0 }))
+  return { lists, total }
+}
 
 /** Row id of the account's list with a public id, deleted ones included. */
 export function findListRowId(db: Database, accountId: number, id: string): number | undefined {

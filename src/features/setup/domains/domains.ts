@@ -9,7 +9,7 @@ import type { Actor, App } from '#features/core/app/app.ts'
 import { auditChange } from '#features/core/audit-logs/audit.ts'
 import type { Tx } from '#platform/db/commit.ts'
 import { prepareStatements } from '#platform/db/open.ts'
-import { belowId, type RowWindow } from '#platform/db/row-window.ts'
+import { newestFirst, type RowWindow } from '#platform/db/row-window.ts'
 import { conflict, invalid, notFound } from '#platform/errors.ts'
 import { formatUuid, newUuid, parseUuid, randomBase62, type UuidBytes } from '#platform/ids.ts'
 import { listOutboundIps } from '#platform/settings/outbound-source.ts'
@@ -76,12 +76,7 @@ const sql = prepareStatements((db) => ({
   byId: db.prepare<Row, [number]>(`${SELECT} AND domains.id = ?`),
   byUuid: db.prepare<Row, [Uint8Array, number]>(`${SELECT} AND domains.uuid = ? AND account_id = ?`),
   byName: db.prepare<Row, [string, number]>(`${SELECT} AND domain = ? AND account_id = ?`),
-  page: db.prepare<Row, [number, number, number, number]>(
-    `${SELECT} AND account_id = ? AND domains.id < ? ORDER BY domains.id DESC LIMIT ? OFFSET ?`,
-  ),
-  count: db.prepare<{ n: number }, [number]>(
-    'SELECT COUNT(*) AS n FROM domains WHERE account_id = ? AND deleted_at IS NULL',
-  ),
+  list: newestFirst<Row, [number]>(db, SELECT_ALL, 'domains WHERE account_id = ? AND deleted_at IS NULL', 'domains.id'),
   verifiedElsewhere: db.prepare<{ n: number }, [string, number]>(
     'SELECT COUNT(*) AS n FROM domains WHERE domain = ? AND account_id <> ? AND verified_at IS NOT NULL AND deleted_at IS NULL',
   ),
@@ -187,11 +182,9 @@ export const findDomainById = (db: Database, id: number): Domain | undefined => 
 export const findDomainByName = (db: Database, accountId: number, domain: string): Domain | undefined =>
   toFound(sql(db).byName.get(domain, accountId))
 
-export function listDomains(db: Database, accountId: number, page: RowWindow): { domains: Domain[]; total: number } {
-  return {
-    domains: sql(db).page.all(accountId, belowId(page), page.limit, page.offset).map(toDomain),
-    total: sql(db).count.get(accountId)?.n ?? 0,
-  }
+export function listDomains(db: Database, accountId: number, page: RowWindow) {
+  const { rows, total } = sql(db).list(page, accountId)
+  return { domains: rows.map(toDomain), total }
 }
 
 /**

@@ -8,7 +8,7 @@ import { auditChange, describeChanges } from '#features/core/audit-logs/audit.ts
 import { codesOf } from '#platform/db/codes.ts'
 import type { Tx } from '#platform/db/commit.ts'
 import { prepareStatements } from '#platform/db/open.ts'
-import { belowId, type RowWindow } from '#platform/db/row-window.ts'
+import { newestFirst, type RowWindow } from '#platform/db/row-window.ts'
 import { conflict, invalid, notFound } from '#platform/errors.ts'
 import { parseName } from '#platform/http/validation.ts'
 import { formatUuid, newUuid, parseUuid, type UuidBytes } from '#platform/ids.ts'
@@ -39,11 +39,10 @@ const sql = prepareStatements((db) => ({
   byUuid: db.prepare<Stream, [Uint8Array, number]>(
     `SELECT ${COLUMNS} FROM streams WHERE uuid = ? AND account_id = ? AND deleted_at IS NULL`,
   ),
-  page: db.prepare<Stream, [number, number, number, number]>(
-    `SELECT ${COLUMNS} FROM streams WHERE account_id = ? AND deleted_at IS NULL AND id < ? ORDER BY id DESC LIMIT ? OFFSET ?`,
-  ),
-  count: db.prepare<{ n: number }, [number]>(
-    'SELECT COUNT(*) AS n FROM streams WHERE account_id = ? AND deleted_at IS NULL',
+  list: newestFirst<Stream, [number]>(
+    db,
+    `SELECT ${COLUMNS} FROM streams`,
+    'streams WHERE account_id = ? AND deleted_at IS NULL',
   ),
   insert: db.prepare(
     'INSERT INTO streams (uuid, account_id, slug, name, expires_in, priority, created_at, updated_at) VALUES (?, ?, ?, ?, ?, ?, ?, ?)',
@@ -96,14 +95,10 @@ export function getStream(db: Database, accountId: number, id: string): Stream {
 }
 
 /** A page of the account's streams, newest first. */
-export const listStreams = (
-  db: Database,
-  accountId: number,
-  page: RowWindow,
-): { streams: Stream[]; total: number } => ({
-  streams: sql(db).page.all(accountId, belowId(page), page.limit, page.offset),
-  total: sql(db).count.get(accountId)?.n ?? 0,
-})
+export function listStreams(db: Database, accountId: number, page: RowWindow) {
+  const { rows: streams, total } = sql(db).list(page, accountId)
+  return { streams, total }
+}
 
 /** Creates a stream. Throws 409 `stream_exists` when the account has one with this slug. */
 export function createStream(app: App, actor: Actor, input: StreamInput): Promise<Stream> {

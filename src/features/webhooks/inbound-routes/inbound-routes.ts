@@ -32,7 +32,7 @@ import {
 import { findRouteWebhook, listWebhooks, type Webhook } from '#features/webhooks/webhooks/manage/webhooks.ts'
 import type { Tx } from '#platform/db/commit.ts'
 import { prepareStatements } from '#platform/db/open.ts'
-import { belowId, type RowWindow } from '#platform/db/row-window.ts'
+import { newestFirst, type RowWindow } from '#platform/db/row-window.ts'
 import { conflict, invalid } from '#platform/errors.ts'
 import { notFoundById } from '#platform/http/schemas.ts'
 import { formatUuid, newUuid, parseUuid, type UuidBytes } from '#platform/ids.ts'
@@ -64,21 +64,18 @@ export const MAX_ROUTES = 1000
 export const MAX_TARGETS = 5
 
 // Excludes routes of deleted domains, which accounts no longer see; `removeOrphanedRoutes` deletes their rows.
-const FROM = `FROM inbound_routes r JOIN domains ON domains.id = r.domain_id AND domains.deleted_at IS NULL
+const TABLES = `inbound_routes r JOIN domains ON domains.id = r.domain_id AND domains.deleted_at IS NULL
   LEFT JOIN webhooks w ON w.route_id = r.id AND w.deleted_at IS NULL AND r.webhook_url IS NOT NULL`
 const SELECT = `SELECT r.id, r.uuid, r.account_id AS accountId, r.domain_id AS domainId, domains.uuid AS domainUuid, domain, pattern,
   given_pattern AS givenPattern, match_type AS matchType, priority, webhook_url AS webhookUrl, forward_to AS forwardTo, r.is_active AS isActive, r.created_at AS createdAt,
   r.updated_at AS updatedAt, coalesce(failure_count, 0) AS failureCount, last_failure_at AS lastFailureAt,
-  last_failure_reason AS lastFailureReason, last_success_at AS lastSuccessAt ${FROM}`
+  last_failure_reason AS lastFailureReason, last_success_at AS lastSuccessAt FROM ${TABLES}`
 
 const sql = prepareStatements((db) => ({
   eventOf: db.prepare<{ seq: number | null }, [number]>('SELECT event_seq AS seq FROM inbound_emails WHERE id = ?'),
   byUuid: db.prepare<Row, [Uint8Array, number]>(`${SELECT} WHERE r.uuid = ? AND r.account_id = ?`),
   byId: db.prepare<Row, [number]>(`${SELECT} WHERE r.id = ?`),
-  page: db.prepare<Row, [number, number, number, number]>(
-    `${SELECT} WHERE r.account_id = ? AND r.id < ? ORDER BY r.id DESC LIMIT ? OFFSET ?`,
-  ),
-  count: db.prepare<{ n: number }, [number]>(`SELECT COUNT(*) AS n ${FROM} WHERE r.account_id = ?`),
+  list: newestFirst<Row, [number]>(db, SELECT, `${TABLES} WHERE r.account_id = ?`, 'r.id'),
   same: db.prepare<{ uuid: Uint8Array }, [number, string, number, number]>(
     'SELECT uuid FROM inbound_routes WHERE domain_id = ? AND pattern = ? AND match_type = ? AND id <> ?',
   ),
@@ -141,12 +138,10 @@ export async function replayInbound(app: App, actor: Actor, id: string): Promise
     await replayRange(app, actor, formatUuid(uuid), { ...range, events: ['email.inbound'] })
 }
 
-export const listRoutes = (db: Database, accountId: number, page: RowWindow) => ({
-  rows: sql(db).page.all(accountId, belowId(page), page.limit, page.offset).map(toRoute),
-  total: countRoutes(db, accountId),
-})
-
-const countRoutes = (db: Database, accountId: number): number => sql(db).count.get(accountId)?.n ?? 0
+export function listRoutes(db: Database, accountId: number, page: RowWindow) {
+  const { rows, total } = sql(db).list(page, accountId)
+  return { rows: rows.map(toRoute), total }
+}
 
 export interface RouteInput extends Omit<RouteFields, 'domainId' | 'givenPattern' | 'forwardTo'> {
   readonly domainId: string
@@ -171,7 +166,7 @@ export async function createRoute(app: App, actor: Actor, input: RouteInput): Pr
   return await app.commit.write((tx) => {
     // Checked again, because the domain may have been deleted since the first check.
     const checked = checkRoute(tx.db, actor, input)
-    if (countRoutes(tx.db, actor.accountId) >= MAX_ROUTES)
+    if (listRoutes(tx.db, actor.accountId, { limit: 0, offset: 0 }).total >= MAX_ROUTES)
       throw conflict(
         'inbound_route_limit_reached',
         `An account has at most ${MAX_ROUTES} inbound routes; delete one, or use match_type prefix or catch_all for several addresses.`,

@@ -5,7 +5,7 @@
 import type { Database } from 'bun:sqlite'
 import type { KeyRing } from '#platform/crypto/crypto.ts'
 import { prepareStatements } from '#platform/db/open.ts'
-import { belowId, type RowWindow } from '#platform/db/row-window.ts'
+import { newestFirst, type RowWindow } from '#platform/db/row-window.ts'
 import { conflict } from '#platform/errors.ts'
 import { notFoundById } from '#platform/http/schemas.ts'
 import { formatUuid, parseUuid, type UuidBytes } from '#platform/ids.ts'
@@ -33,8 +33,6 @@ const COLUMNS = `id, uuid, account_id AS accountId, url, description, events, is
   secret_rotated_at AS secretRotatedAt, previous_secret AS previousSecret, format, failure_count AS failureCount, failing_since AS failingSince, last_failure_at AS lastFailureAt, last_failure_reason AS lastFailureReason, last_success_at AS lastSuccessAt,
   cursor_seq AS cursorSeq, created_at AS createdAt, updated_at AS updatedAt, deleted_at AS deletedAt, route_id AS routeId`
 
-const OF_ALL = 'webhooks WHERE account_id = coalesce(?, account_id) AND deleted_at IS NULL'
-
 const sql = prepareStatements((db) => ({
   byId: db.prepare<Row, [number]>(`SELECT ${COLUMNS} FROM webhooks WHERE id = ?`),
   byUuid: db.prepare<Row, [Uint8Array, number]>(
@@ -43,15 +41,15 @@ const sql = prepareStatements((db) => ({
   ofRoute: db.prepare<Row, [number]>(`SELECT ${COLUMNS} FROM webhooks WHERE route_id = ? AND deleted_at IS NULL`),
   byUuidOfAll: db.prepare<Row, [Uint8Array]>(`SELECT ${COLUMNS} FROM webhooks WHERE uuid = ? AND deleted_at IS NULL`),
   active: db.prepare<Row, []>(`SELECT ${COLUMNS} FROM webhooks WHERE is_active = 1 AND deleted_at IS NULL ORDER BY id`),
-  page: db.prepare<Row, [number, number, number, number]>(
-    `SELECT ${COLUMNS} FROM webhooks WHERE account_id = ? AND deleted_at IS NULL AND route_id IS NULL AND id < ? ORDER BY id DESC LIMIT ? OFFSET ?`,
+  list: newestFirst<Row, [number]>(
+    db,
+    `SELECT ${COLUMNS} FROM webhooks`,
+    'webhooks WHERE account_id = ? AND deleted_at IS NULL AND route_id IS NULL',
   ),
-  pageOfAll: db.prepare<Row, [number | null, number, number, number]>(
-    `SELECT ${COLUMNS} FROM ${OF_ALL} AND id < ? ORDER BY id DESC LIMIT ? OFFSET ?`,
-  ),
-  countOfAll: db.prepare<{ n: number }, [number | null]>(`SELECT COUNT(*) AS n FROM ${OF_ALL}`),
-  count: db.prepare<{ n: number }, [number]>(
-    'SELECT COUNT(*) AS n FROM webhooks WHERE account_id = ? AND deleted_at IS NULL AND route_id IS NULL',
+  listOfAll: newestFirst<Row, [number | null]>(
+    db,
+    `SELECT ${COLUMNS} FROM webhooks`,
+    'webhooks WHERE account_id = coalesce(?, account_id) AND deleted_at IS NULL',
   ),
   ofAll: db.prepare<{ waiting: number; off_by_failures: number }, []>(
     `SELECT (SELECT COUNT(*) FROM webhook_deliveries WHERE next_at IS NOT NULL) AS waiting,
@@ -109,17 +107,15 @@ export function getWebhook(db: Database, accountId: number, id: string): Webhook
 export type FindWebhook = (db: Database, accountId: number, id: string) => Webhook
 
 /** Webhooks of all accounts or of one, including those of inbound routes, newest first; for the operator only. */
-export const listWebhooksOfAll = (db: Database, accountId: number | undefined, page: RowWindow) => ({
-  rows: sql(db)
-    .pageOfAll.all(accountId ?? null, belowId(page), page.limit, page.offset)
-    .map(toWebhook),
-  total: sql(db).countOfAll.get(accountId ?? null)?.n ?? 0,
-})
+export function listWebhooksOfAll(db: Database, accountId: number | undefined, page: RowWindow) {
+  const { rows, total } = sql(db).listOfAll(page, accountId ?? null)
+  return { rows: rows.map(toWebhook), total }
+}
 
-export const listWebhooks = (db: Database, accountId: number, page: RowWindow) => ({
-  rows: sql(db).page.all(accountId, belowId(page), page.limit, page.offset).map(toWebhook),
-  total: sql(db).count.get(accountId)?.n ?? 0,
-})
+export function listWebhooks(db: Database, accountId: number, page: RowWindow) {
+  const { rows, total } = sql(db).list(page, accountId)
+  return { rows: rows.map(toWebhook), total }
+}
 
 /** What it is in the audit log. */
 export const auditedKindOf = ({ routeId }: Pick<Webhook, 'routeId'>): string =>
