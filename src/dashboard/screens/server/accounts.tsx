@@ -9,7 +9,7 @@ import { toWords } from '../../parts/fields.ts'
 import { Figures } from '../../parts/figures.tsx'
 import { formatCount, toTitle } from '../../parts/format.ts'
 import { ButtonLink, NameLink, TextLink } from '../../parts/links.tsx'
-import { EmptyState, Facts, Section } from '../../parts/page.tsx'
+import { Facts, Section } from '../../parts/page.tsx'
 import { Notice, StatusLabel } from '../../parts/status.tsx'
 import type { Column } from '../../parts/table.tsx'
 import { Time } from '../../parts/time.tsx'
@@ -60,7 +60,7 @@ const AccountsScreen = () => (
     filters={ACCOUNT_FILTERS}
     columns={COLUMNS}
     noun="account"
-    empty={<EmptyState title="There is no account" command="tassis accounts create --help" />}
+    nothing={{ title: 'There is no account', command: 'tassis accounts create --help' }}
     advice="Search for a part of the name or of the owner’s address, or for the whole id."
   />
 )

@@ -1,7 +1,7 @@
 /** @module What speaks against accounts: the findings of their monitoring, with pauses, and spam complaints. */
 import type { OperatorComplaint, OperatorFinding } from '#client/operator-api.ts'
 import { read } from '../../api/client.ts'
-import { EmptyState, Facts } from '../../parts/page.tsx'
+import { Facts } from '../../parts/page.tsx'
 import { StatusLabel } from '../../parts/status.tsx'
 import type { Column } from '../../parts/table.tsx'
 import { Time } from '../../parts/time.tsx'
@@ -48,12 +48,10 @@ const FindingsScreen = () => (
     filters={ACCOUNT_FILTER}
     columns={COLUMNS}
     noun="finding"
-    empty={
-      <EmptyState
-        title="No finding yet"
-        text="Accounts whose mail bounces, is complained about or looks like a scam appear here, and pauses by an operator."
-      />
-    }
+    nothing={{
+      title: 'No finding yet',
+      text: 'Accounts whose mail bounces, is complained about or looks like a scam appear here, and pauses by an operator.',
+    }}
   />
 )
 export default FindingsScreen
@@ -89,11 +87,9 @@ export const ComplaintsScreen = () => (
     filters={ACCOUNT_FILTER}
     columns={COMPLAINT_COLUMNS}
     noun="complaint"
-    empty={
-      <EmptyState
-        title="No complaint yet"
-        text="When somebody marks mail of this service as spam, the report of their provider appears here."
-      />
-    }
+    nothing={{
+      title: 'No complaint yet',
+      text: 'When somebody marks mail of this service as spam, the report of their provider appears here.',
+    }}
   />
 )

@@ -11,7 +11,7 @@ import { DeleteButton } from '../../parts/dialog.tsx'
 import { formatBytes, toTitle } from '../../parts/format.ts'
 import { NameLink } from '../../parts/links.tsx'
 import { LongText } from '../../parts/long-text.tsx'
-import { EmptyState, Facts, Section } from '../../parts/page.tsx'
+import { Facts, Section } from '../../parts/page.tsx'
 import type { Column } from '../../parts/table.tsx'
 import { Time } from '../../parts/time.tsx'
 import { OPERATOR_MAIL_FILTERS, REPORT_FILTERS } from '../filters.ts'
@@ -47,12 +47,10 @@ const MailScreen = () => (
     filters={OPERATOR_MAIL_FILTERS}
     columns={COLUMNS}
     noun="message"
-    empty={
-      <EmptyState
-        title="No mail for you yet"
-        text="Mail to postmaster and abuse of this host, and reports and bounces that cannot be read."
-      />
-    }
+    nothing={{
+      title: 'No mail for you yet',
+      text: 'Mail to postmaster and abuse of this host, and reports and bounces that cannot be read.',
+    }}
   />
 )
 export default MailScreen
@@ -151,12 +149,10 @@ export const ReportsScreen = () => (
     filters={REPORT_FILTERS}
     columns={REPORT_COLUMNS}
     noun="report"
-    empty={
-      <EmptyState
-        title="No report yet"
-        text="DMARC and TLS reports of other mail servers, if the DNS records of a domain name an address here."
-      />
-    }
+    nothing={{
+      title: 'No report yet',
+      text: 'DMARC and TLS reports of other mail servers, if the DNS records of a domain name an address here.',
+    }}
   />
 )
 

@@ -13,7 +13,7 @@ import { Figures } from '../../parts/figures.tsx'
 import { formatCount } from '../../parts/format.ts'
 import { NameLink } from '../../parts/links.tsx'
 import { ListScreen, useList } from '../../parts/list.tsx'
-import { EmptyState, Section } from '../../parts/page.tsx'
+import { Section } from '../../parts/page.tsx'
 import { Notice, StatusLabel } from '../../parts/status.tsx'
 import type { Column } from '../../parts/table.tsx'
 import { Time } from '../../parts/time.tsx'
@@ -96,7 +96,7 @@ export default function ProvidersScreen() {
       isWide
       noun="provider"
       description="The limits of each, and what it answered in the last hour."
-      empty={<EmptyState title="No provider yet" text="They appear here with the first mail." />}
+      nothing={{ title: 'No provider yet', text: 'They appear here with the first mail.' }}
       above={
         <>
           <DeliveryAlerts />

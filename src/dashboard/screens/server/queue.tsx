@@ -89,12 +89,10 @@ function Lanes() {
       columns={COLUMNS}
       isWide
       noun="destination"
-      empty={
-        <EmptyState
-          title="The queue is empty"
-          text="Mail that waits appears here, with the reason and the time of the next attempt."
-        />
-      }
+      nothing={{
+        title: 'The queue is empty',
+        text: 'Mail that waits appears here, with the reason and the time of the next attempt.',
+      }}
       above={
         <Stack gap="xs">
           <Fence />
