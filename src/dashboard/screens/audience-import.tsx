@@ -2,7 +2,7 @@
  * @module Imports a CSV file into a contact list: the file is checked first, then sent whole, and its progress is shown.
  * The import is in the URL, so whoever leaves and returns finds it.
  */
-import { Checkbox, FileInput, Group, Progress, Stack, Text, Title } from '@mantine/core'
+import { Checkbox, FileInput, Group, NativeSelect, Progress, Stack, Text, Title } from '@mantine/core'
 import { getRouteApi, useNavigate } from '@tanstack/react-router'
 import { useState } from 'react'
 import type { ContactList, Operation, PreviewContactImportResult } from '#client/api.ts'
@@ -12,14 +12,13 @@ import { useChange, useData } from '../api/data.ts'
 import { useAllowed } from '../api/session.tsx'
 import { ActionButton } from '../parts/buttons.tsx'
 import { ConfirmButton } from '../parts/dialog.tsx'
-import { bindChecked, FormError } from '../parts/form.tsx'
+import { bindChecked, bindText, FormError } from '../parts/form.tsx'
 import { formatCount } from '../parts/format.ts'
 import { LineProblems } from '../parts/line-problems.tsx'
 import { ButtonLink } from '../parts/links.tsx'
 import { Facts, Page, QueryView } from '../parts/page.tsx'
 import { Notice } from '../parts/status.tsx'
 import { type Column, DataTable } from '../parts/table.tsx'
-import { type Answers, ImportQuestions, type Question } from './audience/import-questions.tsx'
 import { MetadataLine } from './audience/parts.tsx'
 import { hasEnded, useOperation } from './queries.ts'
 
@@ -320,3 +319,62 @@ const useStartImport = (listId: string) =>
     },
     ['contactLists', 'listImports', listId],
   )
+
+type Question = PreviewContactImportResult['questions'][number]
+/** As the parameter `columns` has them: the meaning of a column, or of its values. */
+type Answers = Readonly<Record<string, string | Readonly<Record<string, string>>>>
+
+const NONE = { value: '', label: 'Choose', disabled: true }
+const COLUMN_MEANINGS = [
+  NONE,
+  { value: 'metadata', label: 'Nothing about mail: keep it as metadata' },
+  { value: 'ignore', label: 'Nothing about mail: ignore it' },
+  ...['subscribed', 'confirmed', 'unsubscribed', 'bounced', 'complained'].map((value) => ({
+    value,
+    label: `Yes means ${value}`,
+  })),
+]
+const STATUSES = [NONE, 'active', 'pending', 'unsubscribed', 'bounced', 'complained']
+
+interface ImportQuestionsProps {
+  readonly questions: readonly Question[]
+  readonly answers: Answers
+  onAnswer(answers: Answers): void
+}
+
+/** Asks what the file says about who gets no mail, where the server does not know its words. */
+function ImportQuestions({ questions, answers, onAnswer }: ImportQuestionsProps) {
+  if (questions.length === 0) return null
+  return (
+    <Notice tone="warning" title="Who gets no mail?">
+      <Stack gap="sm">
+        <Text>These columns may say who must not get mail. Say what they, or their values, mean.</Text>
+        {questions.map(({ column, values }) => {
+          const answer = answers[column]
+          const byValue = typeof answer === 'object' ? answer : {}
+          return (
+            <Group key={column} align="end">
+              <NativeSelect
+                label={column === '' ? 'Column without a name' : `Column ${column}`}
+                data={COLUMN_MEANINGS}
+                {...bindText(typeof answer === 'string' ? answer : '', (value) =>
+                  onAnswer({ ...answers, [column]: value }),
+                )}
+              />
+              {values.map((value) => (
+                <NativeSelect
+                  key={value}
+                  label={value === '' ? 'An empty cell' : `“${value}”`}
+                  data={STATUSES}
+                  {...bindText(byValue[value] ?? '', (meaning) =>
+                    onAnswer({ ...answers, [column]: { ...byValue, [value]: meaning } }),
+                  )}
+                />
+              ))}
+            </Group>
+          )
+        })}
+      </Stack>
+    </Notice>
+  )
+}
