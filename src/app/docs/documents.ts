@@ -11,6 +11,7 @@ const DOCS = join(import.meta.dir, '../../../docs')
 /** Sections of docs/README.md -> those of llms.txt. A reader of the API needs no other pages. */
 const SECTIONS: readonly (readonly [section: string, title: string])[] = [
   ['Use it', 'Documents'],
+  ['Move here', 'Moving here'],
   ['Run it', 'Optional'],
 ]
 
