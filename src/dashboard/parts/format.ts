@@ -1,6 +1,6 @@
 /** @module Numbers and times as text, times in the zone that the reader chose. */
 
-import type { EmailSummary } from '#client/api.ts'
+import type { EmailSummary, TemplateSummary } from '#client/api.ts'
 import { getZone, toLocalTime } from './zone.ts'
 
 const UNITS = ['B', 'KiB', 'MiB', 'GiB', 'TiB'] as const
@@ -12,8 +12,13 @@ export function formatBytes(bytes: number): string {
   return `${step === 0 || value >= 100 ? Math.round(value) : value.toFixed(1)} ${UNITS[step]}`
 }
 
-/** `accounts`, `mailboxes`, `deliveries`. */
-export const toPlural = (noun: string): string => (noun.endsWith('x') ? `${noun}es` : `${noun}s`.replace(/ys$/, 'ies'))
+/** `accounts`, `mailboxes`, `deliveries`, `people`. */
+export const toPlural = (noun: string): string =>
+  noun === 'person' ? 'people' : noun.endsWith('x') ? `${noun}es` : `${noun}s`.replace(/ys$/, 'ies')
+
+/** The name of a template with its language. */
+export const toTemplateLabel = ({ name, locale }: Pick<TemplateSummary, 'name' | 'locale'>): string =>
+  locale ? `${name} (${locale})` : name
 
 /** `1 account`, `2,000 accounts`. */
 export const formatCount = (count: number, noun: string): string =>

@@ -4,7 +4,7 @@ import { useNavigate, useParams } from '@tanstack/react-router'
 import { useState } from 'react'
 import type { ApiKey, CreateApiKeyResult, UpdateApiKeyRequest } from '#client/api.ts'
 import { api, read } from '../api/client.ts'
-import { useData } from '../api/data.ts'
+import { useAll, useData } from '../api/data.ts'
 import { useAllowed, useSession } from '../api/session.tsx'
 import { toSendCommand } from '../parts/commands.ts'
 import { Copy } from '../parts/copy.tsx'
@@ -188,7 +188,12 @@ const LIMITS: readonly KeyField[] = [
 
 /** They leave a key only scopes that change nothing, which the API checks. */
 const RESTRICTIONS: readonly KeyField[] = [
-  { name: 'drafts', label: 'Emails wait until a person releases them', kind: 'check' },
+  {
+    name: 'drafts',
+    label: 'Emails wait until a person releases them',
+    kind: 'check',
+    hint: 'For programs that write mail of their own, such as agents. They wait in Emails, as drafts.',
+  },
   {
     name: 'allowed_recipients',
     label: 'Allowed recipients',
@@ -197,19 +202,26 @@ const RESTRICTIONS: readonly KeyField[] = [
     placeholder: '@example.com',
   },
   { name: 'daily_limit', label: 'Emails a day', kind: 'number', hint: 'Empty: no limit of its own.' },
-  { name: 'mailbox_id', label: 'Only this mailbox', kind: 'code', hint: 'The id on the page of an agent mailbox.' },
+  { name: 'mailbox_id', label: 'Mailbox', render: (input) => <MailboxChoice {...input} /> },
 ]
 
 const KEY_FIELDS = [...GRANTS, ...LIMITS, ...RESTRICTIONS]
 
-const KeyLayout = ({ show }: FormState) => (
-  <>
-    {show(GRANTS)}
-    <SimpleGrid w="100%" cols={{ base: 1, sm: 2 }} spacing="md">
-      {show([...LIMITS, ...RESTRICTIONS])}
+const KeyLayout = ({ show }: FormState) => {
+  const [drafts, recipients, daily, mailbox] = RESTRICTIONS as readonly [KeyField, KeyField, KeyField, KeyField]
+  const rows = [LIMITS, [recipients, daily]].map((pair) => (
+    <SimpleGrid key={pair[0]?.name} w="100%" cols={{ base: 1, sm: 2 }} spacing="md">
+      {show(pair)}
     </SimpleGrid>
-  </>
-)
+  ))
+  return (
+    <>
+      {show(GRANTS)}
+      {rows}
+      {show([mailbox, drafts])}
+    </>
+  )
+}
 
 const CUSTOM = 'Custom'
 
@@ -270,6 +282,25 @@ function DomainChoice({ value, error, set, isReadOnly }: FieldState) {
       disabled={isReadOnly}
       {...bindText(chosen, (names) => set(names === '' ? null : names.split(', ')))}
       data={[{ value: '', label: 'All domains' }, ...new Set([...known, chosen].filter(Boolean))]}
+    />
+  )
+}
+
+/** The agent mailbox that the key is for, if it is for one. */
+function MailboxChoice({ value, error, isReadOnly, set }: FieldState) {
+  const { data: mailboxes = [] } = useAll(read.mailboxes.list({ per_page: 100 }))
+  return (
+    <NativeSelect
+      w="100%"
+      label="Mailbox"
+      description="A key for one agent mailbox reads and answers its messages, and sends from its address only."
+      error={error}
+      disabled={isReadOnly}
+      {...bindText(String(value ?? ''), (id) => set(id === '' ? null : id))}
+      data={[
+        { value: '', label: 'All that its access allows' },
+        ...mailboxes.map(({ id, address }) => ({ value: id, label: address })),
+      ]}
     />
   )
 }

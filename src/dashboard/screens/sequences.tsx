@@ -12,7 +12,7 @@ import { useAll, useData } from '../api/data.ts'
 import { ConfirmButton, DeleteButton, FormButton } from '../parts/dialog.tsx'
 import { FieldForm } from '../parts/field-form.tsx'
 import type { Field } from '../parts/fields.ts'
-import { formatCount } from '../parts/format.ts'
+import { formatCount, toTemplateLabel } from '../parts/format.ts'
 import { NameLink, PersonLink } from '../parts/links.tsx'
 import { ListScreen, ListView, useList } from '../parts/list.tsx'
 import { EmptyState, RecordPage, Section } from '../parts/page.tsx'
@@ -183,13 +183,13 @@ function formatDelay(delay: number): string {
 
 function Steps({ sequence: { id, steps } }: SequenceProps) {
   const { data: templates = [] } = useAll(read.templates.list({ per_page: 100 }))
-  const names = new Map(templates.map((template) => [template.id, template.name]))
+  const names = new Map(templates.map((template) => [template.id, toTemplateLabel(template)]))
   const fields: readonly Field<keyof StepBody>[] = [
     {
       name: 'template_id',
       label: 'Template',
       kind: 'choice',
-      options: templates.map((template) => ({ value: template.id, label: template.name })),
+      options: templates.map((template) => ({ value: template.id, label: toTemplateLabel(template) })),
       isRequired: true,
     },
     { name: 'delay', label: 'Delay', hint: 'After the step before, such as 3d, 2h or 30m.', isRequired: true },
@@ -247,8 +247,10 @@ function Steps({ sequence: { id, steps } }: SequenceProps) {
       title={formatCount(steps.length, 'step')}
       description="Figures are of the 2,000 newest people."
       action={
-        <FormButton
+        <ConfirmButton
           label="Add a step"
+          title="Add a step"
+          isDangerous={false}
           needs="developer"
           fields={fields}
           refreshes={['sequences']}

@@ -13,7 +13,7 @@ import { ActionButton } from '../../parts/buttons.tsx'
 import { ConfirmDialog, LeaveGuard } from '../../parts/dialog.tsx'
 import type { Field, Values } from '../../parts/fields.ts'
 import { bindText, Form, FormError } from '../../parts/form.tsx'
-import { formatCount, formatTime } from '../../parts/format.ts'
+import { formatCount, formatTime, toTemplateLabel } from '../../parts/format.ts'
 import { ErrorState, Facts } from '../../parts/page.tsx'
 import { Notice } from '../../parts/status.tsx'
 import { useForm } from '../../parts/use-form.tsx'
@@ -130,7 +130,7 @@ function useContentFields() {
     hint: 'As it is when the broadcast is sent.',
     options: [
       { value: '', label: !isPending && templates.length === 0 ? 'There is no template yet' : 'Choose a template' },
-      ...templates.map(({ id, name }) => ({ value: id, label: name })),
+      ...templates.map((one) => ({ value: one.id, label: toTemplateLabel(one) })),
     ],
   }
   return {

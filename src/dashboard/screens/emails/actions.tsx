@@ -67,6 +67,7 @@ export function EmailActions({ email, children }: EmailActionsProps & { readonly
           run={() => api.emails.release(id)}
           done="The email was released."
           {...BUTTON}
+          variant="filled"
         >
           A program wrote it. It is sent as it is shown here.
         </ConfirmButton>

@@ -129,6 +129,7 @@ export function toEventText(event: EmailEvent): string | undefined {
   const suppressed = findReason(String(suppression))?.word
   // What nearly every report is says nothing beside the name of the event.
   const rareReport = report === 'abuse' ? undefined : toText(report)
+  if (reason === 'draft') return 'It waits until a person releases it.'
   return toText(event.link_url) ?? toText(reply) ?? toText(suppressed) ?? toText(reason) ?? rareReport ?? toText(scope)
 }
 

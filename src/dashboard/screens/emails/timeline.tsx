@@ -112,7 +112,7 @@ function toFacts(event: EmailEvent): [string, string | null | undefined][] {
   const isReaction = ['opened', 'clicked', 'complained', 'unsubscribed'].includes(event.event_type)
   const reason = text('reason')
   return [
-    ['Reason', reason === toEventText(event) || reason === 'suppressed' ? undefined : reason],
+    ['Reason', [toEventText(event), 'suppressed', 'draft'].includes(reason) ? undefined : reason],
     ['Category', event.bounce_category && toWords(event.bounce_category)],
     ['Bounce', event.bounce_type],
     ['Server', event.remote_mta],

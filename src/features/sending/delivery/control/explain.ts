@@ -196,7 +196,7 @@ function describe(state: State, facts: Facts): Said {
   const { lastError, bounceCategory } = recipient
   switch (state) {
     case 'draft':
-      return { who: 'sender', sentence: 'It is a draft, and sent once a person releases it.' }
+      return { who: 'sender', sentence: 'This draft is sent once a person releases it.' }
     case 'scheduled':
       return { who: 'nobody', sentence: 'It will be sent at its time.' }
     case 'processing':
