@@ -95,6 +95,8 @@ const STYLE = `
 main { max-width: 60rem; }
 li { margin: 0 0 .75rem; overflow-wrap: anywhere; }
 pre { overflow: auto; max-height: 70vh; padding: .75rem; border: 1px solid var(--line); font-size: .875rem; white-space: pre-wrap; overflow-wrap: anywhere; }
+button { padding: .6rem 1.25rem; border: 1px solid var(--edge); border-radius: 4px; background: none; color: inherit; font: inherit; cursor: pointer; }
+button:first-of-type { border-color: var(--strong); background: var(--strong); color: var(--on-strong); }
 iframe { width: 100%; height: 30rem; border: 1px solid var(--line); background: #fff; color-scheme: light; resize: vertical; }
 `
 
