@@ -188,7 +188,7 @@ function describeState(shown: Domain): string {
 const describeKey = ({ domain, dkim_key_bits: bits, dns_records: { dkim_next: next } }: Domain): string =>
   bits >= 2048 || next
     ? ''
-    : `Its DKIM key has ${bits} bits, which is weak; Gmail asks for 2,048. It signs on; \`tassis domains rotate-dkim ${domain}\` creates a new one.`
+    : `Its DKIM key has ${bits} bits, which is weak; Gmail asks for 2,048. It keeps signing; \`tassis domains rotate-dkim ${domain}\` creates a new one.`
 
 /** How long the records of former selectors must stay: receivers still verify mail with them. */
 const formatFormer = ({ former_dkim_selectors: former = [] }: Domain): string =>

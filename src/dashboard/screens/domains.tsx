@@ -182,8 +182,8 @@ function DomainView({ domain }: DomainProps) {
       {reason !== undefined && <Notice>{reason}</Notice>}
       {domain.dkim_key_bits < 2048 && (
         <Notice tone="warning" title="The DKIM key is weak">
-          It has {domain.dkim_key_bits} bits, and Gmail asks for 2,048. It signs on; the operator or the API can rotate
-          it.
+          It has {domain.dkim_key_bits.toLocaleString()} bits, and Gmail asks for 2,048. It keeps signing; the operator
+          or the API can rotate it.
         </Notice>
       )}
       <Lost domain={domain} />

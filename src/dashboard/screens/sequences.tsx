@@ -164,7 +164,7 @@ function Switch({ sequence: { id, status, steps } }: SequenceProps) {
       refreshes={['sequences']}
       run={() => api.sequences.update(id, { status: isActive ? 'paused' : 'active' })}
     >
-      {isActive ? 'Nothing is sent until you activate it again.' : 'Who enters from now on gets its emails.'}
+      {isActive ? 'Nothing is sent until you activate it again.' : 'People who enter from now on get its emails.'}
     </ConfirmButton>
   )
 }
@@ -236,7 +236,7 @@ function Steps({ sequence: { id, steps } }: SequenceProps) {
             remove={() => save(steps.filter((one) => one.id !== step.id))}
             refreshes={['sequences']}
           >
-            Who waits for it gets the next one instead.
+            People who wait for it get the next one instead.
           </DeleteButton>
         </>
       ),
@@ -292,7 +292,7 @@ function People({ id }: { readonly id: string }) {
       list={list}
       columns={PEOPLE}
       noun="person"
-      empty={<EmptyState title="Who enters the sequence will appear here" />}
+      empty={<EmptyState title="People who enter will appear here" />}
     />
   )
 }
