@@ -362,7 +362,7 @@ export function createRoutes(
     oauthRoutes(app, people, authenticator),
     confirmPages(app, findActiveSlug),
     resendRoutes(app, { maxAttempts, takeRate, renderedBodies, deleteDomain, hasOpenMail }),
-    mailgunRoutes(app, { takeRate, parser, deleteDomain }),
+    mailgunRoutes(app, { takeRate, deleteDomain }),
     supabaseRoutes(app, { authenticator, takeRate }),
   ]
   return [...all, docsRoutes(() => loadDocsFiles(all))]

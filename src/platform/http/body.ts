@@ -326,15 +326,19 @@ function refuseContentEncoding(request: Request): void {
   }
 }
 
-function readForm(bytes: Uint8Array, contentType: string, maxFields: number): Promise<FormData> {
-  if (hasTooManyFields(bytes, MULTIPART.test(contentType) ? MAX_FILE_FORM_FIELDS : maxFields, contentType)) {
-    throw new AppError(400, 'invalid_form', `The form in the request body must have at most ${maxFields} fields.`)
-  }
-  return new Response(bytes as Uint8Array<ArrayBuffer>, { headers: { 'content-type': contentType } })
+async function readForm(bytes: Uint8Array, contentType: string, maxFields: number): Promise<FormData> {
+  const tooMany = (): AppError =>
+    new AppError(400, 'invalid_form', `The form in the request body must have at most ${maxFields} fields.`)
+  const isMultipart = MULTIPART.test(contentType)
+  if (!isMultipart && hasTooManyFields(bytes, maxFields)) throw tooMany()
+  const form = (await new Response(bytes as Uint8Array<ArrayBuffer>, { headers: { 'content-type': contentType } })
     .formData()
     .catch(() => {
       throw new AppError(400, 'invalid_form', 'The form in the request body cannot be read.')
-    }) as Promise<FormData>
+    })) as FormData
+  // Bun takes 40 ms to parse the 100,000 parts that fit into 6 MB.
+  if (isMultipart && [...form.keys()].length > maxFields) throw tooMany()
+  return form
 }
 
 /** Parses form fields as strings; ignores files. */
@@ -347,15 +351,15 @@ async function parseForm(bytes: Uint8Array, contentType: string): Promise<Record
   return fields
 }
 
-/** Whether a form has more fields; a part of a multipart form takes few microseconds. A file may have its mark, too. */
-function hasTooManyFields(bytes: Uint8Array, maxFields: number, contentType: string): boolean {
-  const view = Buffer.from(bytes.buffer, bytes.byteOffset, bytes.length)
-  const mark = MULTIPART.test(contentType) ? '\n--' : '&'
+function hasTooManyFields(bytes: Uint8Array, maxFields: number): boolean {
   let count = 0
-  for (let at = view.indexOf(mark); at !== -1; at = view.indexOf(mark, at + 1)) if (++count >= maxFields) return true
+  for (let at = bytes.indexOf(AMPERSAND); at !== -1; at = bytes.indexOf(AMPERSAND, at + 1)) {
+    if (++count >= maxFields) return true
+  }
   return false
 }
 
+const AMPERSAND = 38
 const MULTIPART = /^multipart\//i
 
 const notJson = (): AppError =>

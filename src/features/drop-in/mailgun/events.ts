@@ -2,41 +2,41 @@
  * @module Events in Mailgun's form. A page begins at a number of the account's feed, which only grows, so pages have no
  * gaps and no doubles while events come. Its URL has that number and the conditions of the first request.
  */
-import type { Actor, App } from '#features/core/app/app.ts'
+import type { App } from '#features/core/app/app.ts'
 import type { FeedEvent } from '#features/core/events/model.ts'
 import { type EventData, type EventType, toEventCode } from '#features/core/events/record.ts'
 import { readFeed, readFeedRange } from '#features/webhooks/event-feed/feed.ts'
 import { readEmailEvent } from '#features/webhooks/webhooks/payload/postmark.ts'
 import { prepareStatements } from '#platform/db/open.ts'
 import { invalid } from '#platform/errors.ts'
+import { yieldFairly } from '#platform/http/request-context.ts'
 import { parseQueryInteger } from '#platform/http/schemas.ts'
 import { parseJsonObject } from '#platform/json-object.ts'
 import type { Millis } from '#platform/time/clock.ts'
 import { domainOfMailbox } from '#protocols/address/parse.ts'
 import { parseDate } from '#protocols/mime/header-fields.ts'
 import { REQUEST_DOMAIN } from './message.ts'
+import type { Call, Query } from './route.ts'
 
 const MAX_LIMIT = 300
 const DEFAULT_LIMIT = 100
-/** Numbers that `readFeed` examines at most. */
-const BATCH_SIZE = 1000
-/** Of a page. A client takes an empty page as the end. */
+/** Numbers of a page. A client takes an empty page as the end. */
 const MAX_EXAMINED = 2_000_000
 
-/** Ours that Mailgun has, too; the last five have the same name there. */
-const PERMANENT: readonly EventType[] = ['bounced', 'failed', 'rejected']
-const SAME: readonly EventType[] = ['delivered', 'opened', 'clicked', 'unsubscribed', 'complained']
-const TYPES: readonly EventType[] = ['queued', 'deferred', ...PERMANENT, ...SAME]
-/** Mailgun's; the last two never happen here. */
-const NAMES: readonly string[] = ['accepted', 'failed', ...SAME, 'rejected', 'stored']
+type Name = readonly [name: string, severity?: 'permanent' | 'temporary']
+const namesOf = (types: readonly EventType[], ...name: Name | []) =>
+  types.map((type): [EventType, Name] => [type, name.length === 0 ? [type] : name])
+/** Our types of events with the names and severities that they have in Mailgun. */
+const NAMES: ReadonlyMap<EventType, Name> = new Map([
+  ...namesOf(['queued'], 'accepted'),
+  ...namesOf(['deferred'], 'failed', 'temporary'),
+  ...namesOf(['bounced', 'failed', 'rejected'], 'failed', 'permanent'),
+  ...namesOf(['delivered', 'opened', 'clicked', 'unsubscribed', 'complained']),
+])
+/** The last two never happen here. */
+const KNOWN: ReadonlySet<string> = new Set([...Array.from(NAMES.values(), ([name]) => name), 'rejected', 'stored'])
 /** Why an address gets no mail, by Mailgun's codes from 605. Ghost sends no more to one with 605 or 607. */
 const SUPPRESSED = ['bounce', 'unsubscribe', 'complaint']
-
-function nameOf(type: EventType): readonly [name: string, severity?: 'permanent' | 'temporary'] {
-  if (type === 'queued') return ['accepted']
-  if (type === 'deferred') return ['failed', 'temporary']
-  return PERMANENT.includes(type) ? ['failed', 'permanent'] : [type]
-}
 
 const sql = prepareStatements((db) => ({
   from: db.prepare<{ seq: number; at: Millis }, [number, number]>(
@@ -44,63 +44,50 @@ const sql = prepareStatements((db) => ({
   ),
 }))
 
-export interface EventSource {
-  readonly app: App
-  readonly actor: Actor
-  readonly domain: string
-  /** URL of the list, without a query. */
-  readonly url: string
-  /** Resolves when the account may go on. */
-  readonly yieldFairly: () => Promise<void>
-}
-
-type Query = Readonly<Record<string, string | undefined>>
-
-/** @param token that of a URL in `paging`; undefined: the first page */
-export async function listEvents({ app, actor, domain, url, yieldFairly }: EventSource, query: Query, token?: string) {
-  const page = token === undefined ? {} : parseJsonObject(Buffer.from(token, 'base64url').toString())
+/** The first page, or the one that the path names: a URL in `paging`. */
+export async function listEvents({ app, actor, domain, url, name: token, query: given, request }: Call) {
+  const page = token === undefined ? given : parseJsonObject(Buffer.from(token, 'base64url').toString())
   if (!page) throw invalid('page', 'The page must be one of the URLs in "paging".')
-  const texts = Object.entries(page).filter(([, value]) => typeof value === 'string')
-  const { direction, position = '', ...first }: Query = Object.fromEntries(texts) as Query
-  const wanted: Query = { ...first, ...query }
-  const limit = parseQueryInteger('limit', wanted['limit'], { fallback: DEFAULT_LIMIT, minimum: 1, maximum: MAX_LIMIT })
-  const [begin, end] = [readTime('begin', wanted), readTime('end', wanted)]
-  const { ascending = (begin ?? 1) <= (end ?? 0) ? 'yes' : 'no' } = wanted
-  const isFirstAscending = /^(?:yes|true)$/i.test(ascending)
-  const isAscending = direction === undefined ? isFirstAscending : direction === 'up'
-  const [earliest, latest] = isFirstAscending ? [begin, end] : [end, begin]
+  const query: Query = Object.fromEntries(Object.entries(page).map(([name, value]) => [name, String(value)]))
+  const size = given['limit'] ?? query['limit']
+  const limit = parseQueryInteger('limit', size, { fallback: DEFAULT_LIMIT, minimum: 1, maximum: MAX_LIMIT })
+  const [begin, end] = [readTime('begin', query), readTime('end', query)]
+  const { ascending = (begin ?? 1) <= (end ?? 0) ? 'yes' : 'no', position = '' } = query
+  const isAscending = /^(?:yes|true)$/i.test(ascending)
+  const [earliest, latest] = isAscending ? [begin, end] : [end, begin]
   const { firstSeq, lastSeq } = readFeedRange(app.db, actor.accountId)
   const findFirst = (at: Millis): number => findFirstSince(app, actor.accountId, at, firstSeq, lastSeq)
   const low = earliest === undefined ? firstSeq - 1 : findFirst(earliest) - 1
   const high = latest === undefined ? lastSeq : findFirst(latest + 1) - 1
   const start = /^\d{1,15}$/.test(position) ? Math.max(low, Math.min(Number(position), high)) : isAscending ? low : high
-  const types = readTypes(wanted)
-  const matches = createMatcher(wanted)
+  const types = readTypes(query)
+  const matches = createMatcher(query)
   const items: ShownEvent[] = []
   let left = isAscending ? { after: start, upTo: high } : { after: low, upTo: start }
-  let [before, examined] = [start, 0]
-  for (; items.length < limit && examined < MAX_EXAMINED && left.after < left.upTo; examined += BATCH_SIZE) {
-    await yieldFairly()
+  const least = left.upTo - left.after - MAX_EXAMINED
+  let before = start
+  while (items.length < limit && left.upTo - left.after > Math.max(0, least)) {
+    await yieldFairly(request)
     const range = { ...left, types, limit: limit - items.length }
-    const batch = readFeed(app, actor, range, isAscending ? 'oldest' : 'newest')
-    app.workBudget.charge(actor.accountId, 1 + batch.events.length)
-    for (const event of batch.events) {
-      const item = toEvent(app, actor.accountId, event)
-      if (item?.domain !== domain || !matches(item.shown)) continue
-      if (items.push(item.shown) === 1) before = isAscending ? event.seq - 1 : event.seq
+    const { events, after, upTo } = readFeed(app, actor, range, isAscending ? 'oldest' : 'newest')
+    app.workBudget.charge(actor.accountId, 1 + events.length)
+    for (const event of events) {
+      const item = toEvent(app, actor.accountId, event, domain)
+      if (item && matches(item) && items.push(item) === 1) before = isAscending ? event.seq - 1 : event.seq
     }
-    left = { after: batch.after, upTo: batch.upTo }
+    left = { after, upTo }
   }
   // Only what is on disk: after a crash no client may know of an event that was lost.
   await app.commit.barrier()
-  const toUrl = (of: Query) => `${url}/${Buffer.from(JSON.stringify({ ...wanted, ...of })).toString('base64url')}`
-  const [own, other] = isAscending ? ['up', 'down'] : ['down', 'up']
+  const toUrl = (of: Query) => `${url}/${Buffer.from(JSON.stringify({ ...query, ...of })).toString('base64url')}`
+  const own = { ascending, position: undefined }
+  const other = { ...own, ascending: isAscending ? 'no' : 'yes', begin: query['end'], end: query['begin'] }
   return {
     items,
     paging: {
-      next: toUrl({ direction: own, position: String(isAscending ? left.after : left.upTo) }),
-      previous: toUrl({ direction: other, position: String(before) }),
-      ...{ first: toUrl({ direction: own }), last: toUrl({ direction: other }) },
+      next: toUrl({ ...own, position: String(isAscending ? left.after : left.upTo) }),
+      previous: toUrl({ ...other, position: String(before) }),
+      ...{ first: toUrl(own), last: toUrl(other) },
     },
   }
 }
@@ -131,20 +118,20 @@ const splitWords = (text: string, operator: string): string[] =>
 
 /** A bit per type of our events. */
 function readTypes({ event, severity }: Query): number {
-  const wanted = event ? splitWords(event, ' OR ') : NAMES
-  if (!wanted.every((name) => NAMES.includes(name)))
-    throw invalid('event', `event must be one of ${NAMES.join(', ')}, or several with " OR " between them.`)
-  return TYPES.reduce((mask, type) => {
-    const [name, of] = nameOf(type)
-    return wanted.includes(name) && (!severity || severity === of) ? mask | (1 << toEventCode(type)) : mask
-  }, 0)
+  const wanted = event ? new Set(splitWords(event, ' OR ')) : KNOWN
+  if (!wanted.isSubsetOf(KNOWN))
+    throw invalid('event', `event must be one of ${[...KNOWN].join(', ')}, or several with " OR " between them.`)
+  const types = [...NAMES].filter(([, [name, of]]) => wanted.has(name) && (!severity || severity === of))
+  return types.reduce((mask, [type]) => mask | (1 << toEventCode(type)), 0)
 }
 
-type ShownEvent = NonNullable<ReturnType<typeof toEvent>>['shown']
+type ShownEvent = NonNullable<ReturnType<typeof toEvent>>
 
 function createMatcher(query: Query): (event: ShownEvent) => boolean {
   const { recipient: address = '', to = '', from = '', subject = '', 'message-id': id = '' } = query
   const tags = query['tags'] ? splitWords(query['tags'], ' AND ').map((part) => splitWords(part, ' OR ')) : []
+  if (tags.flat().some((tag) => tag.startsWith('NOT ')))
+    throw invalid('tags', 'tags must be tags with " AND " and " OR " between them, without "NOT".')
   const includes = (text: string, part: string): boolean => text.toLowerCase().includes(part.toLowerCase())
   return ({ message: { headers }, recipient, tags: own }) =>
     tags.every((any) => any.some((tag) => own.includes(tag))) &&
@@ -155,30 +142,29 @@ function createMatcher(query: Query): (event: ShownEvent) => boolean {
     includes(headers.subject, subject)
 }
 
-/** An event with its domain; undefined when its email is no longer stored. */
-function toEvent({ db }: App, accountId: number, { seq, id, event_type, created_at, raw_payload }: FeedEvent) {
+/** Undefined for an event of another domain, and of an email that is no longer stored. */
+function toEvent(app: App, accountId: number, { seq, id, event_type, created_at, raw_payload }: FeedEvent, of: string) {
   const at = Date.parse(created_at)
   const data = (raw_payload ?? {}) as EventData
   const type = event_type as EventType
-  const email = readEmailEvent(db, accountId, { type, seq, at, data })
-  if (!email) return undefined
-  const { from, subject, tags, metadata } = email
-  const { [REQUEST_DOMAIN]: domain = domainOfMailbox(from), ...variables } = metadata
-  const [event, severity] = nameOf(type)
+  const email = readEmailEvent(app.db, accountId, { type, seq, at, data })
+  const { [REQUEST_DOMAIN]: domain = domainOfMailbox(email?.from ?? ''), ...variables } = email?.metadata ?? {}
+  if (!email || domain !== of) return undefined
+  const { from, subject, tags } = email
+  const [event = '', severity] = NAMES.get(type) ?? []
   const [to = ''] = email.to()
   const recipient = data.complainer ?? email.recipient ?? to
   const suppressed = type === 'rejected' ? Math.max(0, SUPPRESSED.indexOf(data.suppression ?? '')) : undefined
   const reply = data.suppression ? `Not delivering: ${data.suppression}` : (data.smtp_response ?? data.reason ?? '')
   const [, replyCode, enhanced] = /^(\d{3})(?:[ -](\d\.\d{1,3}\.\d{1,3}))?/.exec(reply) ?? []
   const headers = { 'message-id': email.messageId.replace(/[<>]/g, ''), from, to, subject }
-  const shown = {
+  return {
     ...{ id, event, timestamp: at / 1000, recipient, 'recipient-domain': recipient.replace(/^.*@/, '') },
-    ...{ tags, campaigns: [], 'user-variables': variables },
+    ...{ tags, 'user-variables': variables, message: { headers, attachments: [] } },
     'log-level': severity === undefined ? 'info' : severity === 'permanent' ? 'error' : 'warn',
     ...(severity && { severity, reason: suppressed === undefined ? 'generic' : `suppress-${SUPPRESSED[suppressed]}` }),
-    flags: { 'is-routed': false, 'is-authenticated': true, 'is-system-test': false, 'is-test-mode': false },
+    flags: { 'is-authenticated': true, 'is-test-mode': false },
     envelope: { transport: 'smtp', sender: from.replace(/^.*<|>$/g, ''), targets: recipient },
-    message: { headers, attachments: [] },
     ...((severity || event === 'delivered') && {
       'delivery-status': {
         ...{ code: suppressed === undefined ? Number(replyCode ?? (severity ? 0 : 250)) : 605 + suppressed },
@@ -189,5 +175,4 @@ function toEvent({ db }: App, accountId: number, { seq, id, event_type, created_
     ...(data.user_agent !== undefined && { ip: data.ip_address, 'client-info': { 'user-agent': data.user_agent } }),
     ...(data.link_url && { url: data.link_url }),
   }
-  return { domain, shown }
 }

@@ -2,7 +2,7 @@
  * @module Translates a message in Mailgun's form into send requests. With `recipient-variables` each recipient in `to`
  * gets an email of its own, in which the variables are replaced; without, all are in one email. Throws AppError 422.
  */
-import { EMAIL_LIMITS, isReservedHeader } from '#features/sending/accept/draft.ts'
+import { isReservedHeader } from '#features/sending/accept/draft.ts'
 import type { SendRequest } from '#features/sending/accept/model.ts'
 import { sha256 } from '#platform/crypto/crypto.ts'
 import { invalid } from '#platform/errors.ts'
@@ -17,7 +17,7 @@ import {
   parseMailboxList,
 } from '#protocols/address/parse.ts'
 import { parseDate } from '#protocols/mime/header-fields.ts'
-import { readControls } from '../submission/control-headers.ts'
+import type { Call } from './route.ts'
 
 const MAX_BATCH = 1000
 /** In the metadata of an email: the domain of the request, where that is not the one of From. */
@@ -25,17 +25,17 @@ export const REQUEST_DOMAIN = 'mailgun-domain'
 
 const FIELDS = new Set(
   (
-    'from to cc bcc subject text html template t:variables recipient-variables attachment inline message ' +
+    'from to cc bcc subject text html template t:variables recipient-variables attachment inline ' +
     'o:tag o:tracking o:tracking-opens o:tracking-clicks o:deliverytime o:testmode o:require-tls'
   ).split(' '),
 )
 /** Links and addresses that Mailgun makes, by which readers leave. */
 const UNSUBSCRIBE = /%(?:mailing_list_|tag_)?unsubscribe_(?:url|email)%/
 const VARIABLE = /%recipient(?:\.([\w.-]{1,100})|_(email|name|fname|lname))?%/g
-/** Characters that variables may add to a text: more than a body may have. */
-const MAX_FILLED = 4_000_000
-/** In Ghost's batches, which it repeats after an error: ids of MongoDB. */
+/** Of newsletters of Ghost, which repeats batches after an error: ids of MongoDB. */
 const GHOST_ID = /^[0-9a-f]{24}$/
+/** Fields of a request that may have several lines. */
+const WITH_LINES = ['html_body', 'text_body', 'template_data', 'metadata']
 
 export interface BatchRecipient {
   /** By which acceptance counts recipients. */
@@ -55,18 +55,17 @@ export interface Message {
 }
 
 /** The texts of a field, without empty ones. */
-export const textsOf = (form: FormData, name: string): string[] =>
+const textsOf = (form: FormData, name: string): string[] =>
   (form.getAll(name) as (string | File)[]).filter((value) => typeof value === 'string').filter((text) => text !== '')
 
 /** The last text of a field, as in Mailgun. */
 const textOf = (form: FormData, name: string): string | undefined => textsOf(form, name).at(-1)
 
-/** @param ignored gets the names of what has no effect */
-export async function readMessage(form: FormData, domain: string, now: Millis, ignored: Set<string>): Promise<Message> {
+export async function readMessage(call: Call, form: FormData): Promise<Message> {
+  const { app, domain, request: http, ignored } = call
   if (readFlag(form, 'o:require-tls'))
     throw invalid('o:require-tls', 'o:require-tls is not available; MTA-STS and DANE of the recipients demand TLS.')
-  const { headers, metadata, replyTo, messageId, variables, controls } = readPrefixed(form, ignored)
-  const { idempotencyKey, ...controlled } = controls
+  const { headers, metadata, replyTo, messageId, variables, idempotencyKey } = readPrefixed(form, ignored)
   const [html, text, template] = ['html', 'text', 'template'].map((name) => textOf(form, name))
   const [unavailable] = UNSUBSCRIBE.exec(html ?? '') ?? UNSUBSCRIBE.exec(text ?? '') ?? []
   if (unavailable)
@@ -81,15 +80,15 @@ export async function readMessage(form: FormData, domain: string, now: Millis, i
     throw invalid('cc', 'cc and bcc cannot be combined with recipient-variables; put every recipient into "to".')
   const tags = textsOf(form, 'o:tag')
   const id = metadata['email-id'] ?? ''
-  const isOfGhost = batch !== undefined && tags.includes('ghost-email') && GHOST_ID.test(id)
-  const key = idempotencyKey ?? (isOfGhost ? `ghost ${domain} ${id}` : undefined)
+  const isOfGhost = batch && tags.includes('ghost-email') && tags.includes('bulk-email') && GHOST_ID.test(id)
+  const ghostKey = isOfGhost ? `ghost ${domain} ${id}` : undefined
   const request = {
     ...{ from: from ? formatMailbox(from) : '', to: batch ? [] : to.map(formatMailbox) },
     ...{ cc: cc.map(formatMailbox), bcc: bcc.map(formatMailbox), subject: textOf(form, 'subject') ?? '' },
     ...{ html_body: html, text_body: text, reply_to: replyTo, headers, metadata, tags },
-    ...{ attachments: await readFiles(form), tracking: readTracking(form), send_at: readTime(form, now) },
+    ...{ attachments: await readFiles(form), tracking: readTracking(form), send_at: readTime(form, app.clock.now()) },
     ...(template && { template_alias: template, template_data: { ...readJson(form, 't:variables'), ...variables } }),
-    ...{ ...controlled, idempotency_key: key },
+    idempotency_key: http.headers.get('idempotency-key') ?? idempotencyKey ?? ghostKey,
   }
   return { request: withoutUndefined(request), batch, messageId, isTest: readFlag(form, 'o:testmode') ?? false }
 }
@@ -97,41 +96,52 @@ export async function readMessage(form: FormData, domain: string, now: Millis, i
 const withoutUndefined = (request: object): SendRequest =>
   Object.fromEntries(Object.entries(request).filter(([, value]) => value !== undefined)) as SendRequest
 
+/** Counts characters of filled texts; throws when there are too many. */
+type Take = (characters: number) => void
+
 /** The send request of one recipient of a batch. */
-export function fillMessage({ request }: Message, recipient: BatchRecipient): SendRequest {
-  const { attachments = [], idempotency_key: key, ...rest } = request
-  const { subject, reply_to, ...filled } = fill(rest, recipient) as SendRequest
+export function fillMessage({ request }: Message, recipient: BatchRecipient, take: Take): SendRequest {
+  const { attachments, idempotency_key: key, ...rest } = request
   const { mailbox } = recipient
+  for (const { content } of attachments ?? []) take(content.length)
+  const filled = Object.entries(rest).map(([field, value]) => [
+    field,
+    fill(value, recipient, take, WITH_LINES.includes(field)),
+  ])
   return {
-    ...{ ...filled, attachments, to: [formatMailbox(mailbox)], subject: toLine(subject ?? '') },
-    reply_to: toLine(reply_to ?? ''),
+    ...(Object.fromEntries(filled) as SendRequest),
+    ...{ attachments: attachments ?? [], to: [formatMailbox(mailbox)] },
     idempotency_key: key ? `mailgun:${sha256(`${key}\n${normaliseAddress(mailbox.address)}`).toHex()}` : null,
   }
 }
 
-/** Replaces the variables in all texts of a value; those without a value stay, as in Mailgun. */
-export function fill(value: unknown, recipient: BatchRecipient): unknown {
-  if (Array.isArray(value)) return value.map((item) => fill(item, recipient))
+/**
+ * Replaces the variables in all texts of a value, as they are: nothing is escaped in HTML, as in Mailgun. Those without
+ * a value stay.
+ * @param hasLines otherwise line ends in variables become blanks, since a header must not have any
+ */
+export function fill(value: unknown, recipient: BatchRecipient, take: Take, hasLines = false): unknown {
+  if (Array.isArray(value)) return value.map((item) => fill(item, recipient, take, hasLines))
   if (isJsonObject(value))
-    return Object.fromEntries(Object.entries(value).map(([name, item]) => [name, fill(item, recipient)]))
-  if (typeof value !== 'string' || !value.includes('%recipient')) return value
+    return Object.fromEntries(
+      Object.entries(value).map(([name, item]) => [name, fill(item, recipient, take, hasLines)]),
+    )
+  if (typeof value !== 'string') return value
+  take(value.length)
+  if (!value.includes('%recipient')) return value
   const { mailbox, variables } = recipient
   const { address: email, name = '' } = mailbox
   const [fname = '', ...rest] = name.split(' ')
   const own: JsonObject = { recipient: formatMailbox(mailbox), email, name, fname, lname: rest.join(' ') }
-  let filled = 0
   return value.replace(VARIABLE, (literal, named: string | undefined, system: string | undefined) => {
     const known =
       named === undefined ? own[system ?? 'recipient'] : Object.hasOwn(variables, named) ? variables[named] : literal
-    const text = isJsonObject(known) ? JSON.stringify(known) : String(known ?? '')
-    filled += text.length
-    if (filled > MAX_FILLED)
-      throw invalid('recipient-variables', `A text has more than ${MAX_FILLED} characters of them.`)
-    return text
+    const text = typeof known === 'object' && known !== null ? JSON.stringify(known) : String(known ?? '')
+    take(text.length)
+    return hasLines ? text : toLine(text)
   })
 }
 
-/** Values of variables may have line ends, which a header must not have. */
 const toLine = (text: string): string => text.replace(/[\r\n]+/g, ' ')
 
 /** The recipients with their variables; undefined without `recipient-variables`. */
@@ -154,7 +164,7 @@ function readBatch(form: FormData, to: readonly Mailbox[]): BatchRecipient[] | u
 }
 
 /** The mailboxes of a field: each value is one, or several separated by commas. */
-export const readMailboxes = (form: FormData, field: string): Mailbox[] =>
+const readMailboxes = (form: FormData, field: string): Mailbox[] =>
   textsOf(form, field).flatMap((text) => {
     const parsed = parseMailboxList(text)
     if (parsed.kind === 'ok') return parsed.mailboxes
@@ -168,10 +178,10 @@ export const readMailboxes = (form: FormData, field: string): Mailbox[] =>
 
 /** The fields of which a client chooses the name: headers (`h:`), and its own data (`v:`). */
 function readPrefixed(form: FormData, ignored: Set<string>) {
-  const headers: Record<string, string> = {}
-  const metadata: Record<string, string> = {}
-  const ofTassis: [string, string][] = []
-  let [replyTo, messageId, variables]: [string?, string?, JsonObject?] = []
+  // Any name is a field, also `__proto__`.
+  const headers: Record<string, string> = Object.create(null)
+  const metadata: Record<string, string> = Object.create(null)
+  let [replyTo, messageId, idempotencyKey, variables]: [string?, string?, string?, JsonObject?] = []
   for (const field of new Set(form.keys())) {
     const value = textOf(form, field)
     const name = field.slice(2)
@@ -182,16 +192,15 @@ function readPrefixed(form: FormData, ignored: Set<string>) {
     else if (key === 'reply-to') replyTo = value
     else if (key === 'message-id') messageId = value.trim()
     else if (key === 'x-mailgun-variables') variables = readJson(form, field)
-    else if (key.startsWith('x-tassis-')) ofTassis.push([name, value])
-    else if (isReservedHeader(name) || key.startsWith('x-mailgun-')) ignored.add(field)
+    else if (key === 'x-tassis-idempotency-key') idempotencyKey = value
+    else if (isReservedHeader(name) || /^x-(?:tassis|mailgun)-/.test(key)) ignored.add(field)
     else {
       // Ghost adds an address of Mailgun's own to its link.
       const urls = key === 'list-unsubscribe' ? value.split(',').filter((url) => !UNSUBSCRIBE.test(url)) : [value]
       if (urls.length > 0) headers[name] = toLine(urls.join(',')).trim()
     }
   }
-  const controls = readControls(ofTassis, EMAIL_LIMITS.tagCharacters, ignored)
-  return { headers, metadata, replyTo, messageId, variables, controls }
+  return { headers, metadata, replyTo, messageId, variables, idempotencyKey }
 }
 
 function readJson(form: FormData, name: string): JsonObject | undefined {

@@ -1,0 +1,77 @@
+/**
+ * @module The routes of this interface in a short form: below `/mailgun`, and at the root as well, because Ghost keeps
+ * only the host of its base URL.
+ */
+import { Elysia } from 'elysia'
+import type { Actor, App } from '#features/core/app/app.ts'
+import { authenticated, requires } from '#features/core/app/http.ts'
+import { trimTrailingSlashes } from '#features/sending/tracking/tokens.ts'
+import { requireAllowedDomain } from '#features/setup/api-keys/limits.ts'
+import { findSendingDomain } from '#features/setup/domains/sending.ts'
+import { type AppError, notFound } from '#platform/errors.ts'
+import { acceptsBody, type BodyFormat } from '#platform/http/body.ts'
+import { setIgnored } from '#platform/http/ignored-fields.ts'
+
+const PREFIXES = ['/mailgun', '']
+
+export type Query = Readonly<Record<string, string | undefined>>
+
+export interface Call {
+  readonly app: App
+  readonly actor: Actor
+  /** That of the path; '' without one. */
+  readonly domain: string
+  /** What follows the name of the list in the path. */
+  readonly name: string | undefined
+  /** Of the list, without a query. */
+  readonly url: string
+  readonly query: Query
+  readonly body: unknown
+  readonly request: Request
+  readonly headers: Record<string, string | number>
+  /** The response names what is added, which had no effect. */
+  readonly ignored: Set<string>
+}
+
+interface Context extends Pick<Call, 'actor' | 'query' | 'body' | 'request'> {
+  readonly params?: Partial<Pick<Call, 'domain' | 'name'>>
+  readonly set: Pick<Call, 'headers'>
+}
+
+/** @param body of a request that has one */
+export const on = (
+  route: string,
+  scope: string,
+  answer: (call: Call) => unknown,
+  body: BodyFormat = 'json-or-form',
+) => ({ route, answer, detail: { ...requires(scope), ...acceptsBody(body) } })
+
+export function createRoutes(app: App, routes: readonly ReturnType<typeof on>[]) {
+  const elysia = new Elysia({ name: 'mailgun' }).use(authenticated)
+  const add = (prefix: string, { route, answer, detail }: (typeof routes)[number]): void => {
+    const [method = '', path = ''] = route.split(' ')
+    const handle = async ({ params = {}, set: { headers }, ...context }: Context) => {
+      const domain = params.domain === undefined ? '' : requireDomain(app, context.actor, params.domain)
+      const url = `${trimTrailingSlashes(app.config.publicUrl)}${prefix}${path.replace('/:name', '')}`
+      const ignored = new Set<string>()
+      const call = { ...context, app, domain, name: params.name, headers, ignored }
+      const answered = await answer({ ...call, url: url.replace(':domain', domain) })
+      setIgnored(headers, ignored)
+      return answered
+    }
+    elysia.route(method, `${prefix}${path}`, handle as unknown as () => unknown, { detail })
+  }
+  for (const prefix of PREFIXES) for (const route of routes) add(prefix, route)
+  return elysia
+}
+
+export const domainNotFound = (name: string): AppError =>
+  notFound('domain_not_found', `Domain not found: ${name.slice(0, 253)}`)
+
+/** The domain of a path: a registered one, or below one. Throws 404, and 403 where the key may not use it. */
+function requireDomain({ db }: App, actor: Actor, text: string): string {
+  const name = text.toLowerCase()
+  if (!findSendingDomain(db, actor.accountId, name)) throw domainNotFound(name)
+  requireAllowedDomain(actor, name)
+  return name
+}
