@@ -101,45 +101,40 @@ type Take = (characters: number) => void
 
 /** The send request of one recipient of a batch. */
 export function fillMessage({ request }: Message, recipient: BatchRecipient, take: Take): SendRequest {
-  const { attachments, idempotency_key: key, ...rest } = request
+  const { attachments = [], idempotency_key: key, ...rest } = request
   const { mailbox } = recipient
   for (const { content } of attachments ?? []) take(content.length)
-  const filled = Object.entries(rest).map(([field, value]) => [
-    field,
-    fill(value, recipient, take, WITH_LINES.includes(field)),
-  ])
+  const fill = createFill(recipient, take)
+  const filled = Object.entries(rest).map(([field, value]) => [field, fill(value, WITH_LINES.includes(field))])
   return {
-    ...(Object.fromEntries(filled) as SendRequest),
-    ...{ attachments: attachments ?? [], to: [formatMailbox(mailbox)] },
+    ...{ ...(Object.fromEntries(filled) as SendRequest), attachments, to: [formatMailbox(mailbox)] },
     idempotency_key: key ? `mailgun:${sha256(`${key}\n${normaliseAddress(mailbox.address)}`).toHex()}` : null,
   }
 }
 
 /**
- * Replaces the variables in all texts of a value, as they are: nothing is escaped in HTML, as in Mailgun. Those without
- * a value stay.
- * @param hasLines otherwise line ends in variables become blanks, since a header must not have any
+ * Creates a function that replaces the variables in all texts of a value, as they are: nothing is escaped in HTML, as in
+ * Mailgun. Those without a value stay. Without `hasLines`, line ends become blanks, since a header must not have any.
  */
-export function fill(value: unknown, recipient: BatchRecipient, take: Take, hasLines = false): unknown {
-  if (Array.isArray(value)) return value.map((item) => fill(item, recipient, take, hasLines))
-  if (isJsonObject(value))
-    return Object.fromEntries(
-      Object.entries(value).map(([name, item]) => [name, fill(item, recipient, take, hasLines)]),
-    )
-  if (typeof value !== 'string') return value
-  take(value.length)
-  if (!value.includes('%recipient')) return value
-  const { mailbox, variables } = recipient
+export function createFill({ mailbox, variables }: BatchRecipient, take: Take) {
   const { address: email, name = '' } = mailbox
   const [fname = '', ...rest] = name.split(' ')
   const own: JsonObject = { recipient: formatMailbox(mailbox), email, name, fname, lname: rest.join(' ') }
-  return value.replace(VARIABLE, (literal, named: string | undefined, system: string | undefined) => {
-    const known =
-      named === undefined ? own[system ?? 'recipient'] : Object.hasOwn(variables, named) ? variables[named] : literal
-    const text = typeof known === 'object' && known !== null ? JSON.stringify(known) : String(known ?? '')
-    take(text.length)
-    return hasLines ? text : toLine(text)
-  })
+  const fill = (value: unknown, hasLines = false): unknown => {
+    if (Array.isArray(value)) return value.map((item) => fill(item, hasLines))
+    if (isJsonObject(value))
+      return Object.fromEntries(Object.entries(value).map(([field, item]) => [field, fill(item, hasLines)]))
+    if (typeof value !== 'string') return value
+    take(value.length)
+    return value.replace(VARIABLE, (literal, named: string | undefined, system: string | undefined) => {
+      const known =
+        named === undefined ? own[system ?? 'recipient'] : Object.hasOwn(variables, named) ? variables[named] : literal
+      const text = typeof known === 'object' && known !== null ? JSON.stringify(known) : String(known ?? '')
+      take(text.length)
+      return hasLines ? text : toLine(text)
+    })
+  }
+  return fill
 }
 
 const toLine = (text: string): string => text.replace(/[\r\n]+/g, ' ')

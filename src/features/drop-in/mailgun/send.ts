@@ -13,7 +13,7 @@ import { serverBusy } from '#platform/http/body.ts'
 import { formatUuid, newUuid } from '#platform/ids.ts'
 import { MiB } from '#platform/units.ts'
 import { domainOfMailbox } from '#protocols/address/parse.ts'
-import { type BatchRecipient, fill, fillMessage, type Message, readMessage } from './message.ts'
+import { type BatchRecipient, createFill, fillMessage, type Message, readMessage } from './message.ts'
 import type { Call } from './route.ts'
 
 const MAX_BATCH_LENGTH = 128 * MiB
@@ -62,7 +62,7 @@ async function sendBatch({ app, actor }: Call, message: Message, emails: readonl
   }
   const translate = (recipient: unknown) => fillMessage(message, recipient as BatchRecipient, take)
   const complete = (draft: Draft, recipient: unknown): Draft =>
-    withMessageId(draft, String(fill(id, recipient as BatchRecipient, take)))
+    withMessageId(draft, String(createFill(recipient as BatchRecipient, take)(id)))
   const input = { emails, idempotencyKey: undefined, translate, complete, isAllOrNone: true }
   const accepted = acceptBatch(app, actor, input, admit).finally(() => held?.release())
   const [first] = (await accepted).data
