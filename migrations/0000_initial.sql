@@ -43,7 +43,7 @@ CREATE TABLE `sequence_people` (
 	`email` text NOT NULL,
 	`contact_id` integer,
 	`variables` text,
-	`state` text NOT NULL,
+	`status` text NOT NULL,
 	`reason` text,
 	`place` real NOT NULL,
 	`since_at` integer NOT NULL,
@@ -56,7 +56,7 @@ CREATE UNIQUE INDEX `sequence_people_entry` ON `sequence_people` (`sequence_id`,
 --> statement-breakpoint
 CREATE INDEX `sequence_people_page` ON `sequence_people` (`sequence_id`);
 --> statement-breakpoint
-CREATE INDEX `sequence_people_state` ON `sequence_people` (`sequence_id`,`state`);
+CREATE INDEX `sequence_people_status` ON `sequence_people` (`sequence_id`,`status`);
 --> statement-breakpoint
 CREATE INDEX `sequence_people_address` ON `sequence_people` (`account_id`,`address_key`);
 --> statement-breakpoint
@@ -67,7 +67,6 @@ CREATE TABLE `sequences` (
 	`uuid` blob NOT NULL,
 	`account_id` integer NOT NULL,
 	`status` text NOT NULL,
-	`pause_reason` text,
 	`list_id` integer,
 	`definition` text NOT NULL,
 	`created_at` integer NOT NULL,

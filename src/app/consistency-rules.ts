@@ -3,6 +3,7 @@
  * tables of several features belongs to the last of them in rank order.
  */
 import type { Database } from 'bun:sqlite'
+import * as sequences from '#features/audience/sequences/consistency.ts'
 import * as accounts from '#features/core/accounts/consistency.ts'
 import * as events from '#features/core/events/consistency.ts'
 import * as agentMailboxes from '#features/receiving/agent-mailboxes/consistency.ts'
@@ -31,6 +32,7 @@ export const CONSISTENCY_RULES: readonly ConsistencyRule[] = [
   tracking,
   contactStore,
   suppressionStore,
+  sequences,
   webhooks,
 ].flatMap((rules) => Object.values<unknown>(rules).filter((rule): rule is ConsistencyRule => typeof rule === 'object'))
 

@@ -610,16 +610,7 @@ export const ROUTES: readonly Route[] = [
     method: 'POST',
     body: () => ({ name: unique('event'), email: 'bob@receiver.test' }),
   },
-  listRoute('/v1/sequences/{id}/people', 'contacts:read', { resource: 'sequence' }),
-  {
-    ...get('/v1/sequences/{id}/people', 'emails:send', {
-      alsoScope: 'contacts:write',
-      resource: 'sequence',
-      status: 201,
-    }),
-    method: 'POST',
-    body: () => ({ email: `${unique('person')}@receiver.test` }),
-  },
+  listRoute('/v1/sequences/{id}/people', 'contacts:read', { resource: 'sequence', paged: false }),
   deleteRoute('/v1/sequences/{id}/people/{email}', 'contacts:write', 'sequence-person'),
   listRoute('/v1/newsletters', 'contacts:read'),
   { ...get('/v1/newsletters', 'contacts:write', { status: 201 }), method: 'POST', body: newsletter },
@@ -1171,8 +1162,9 @@ export async function createContractApi(settings: Readonly<Record<string, string
       }
       case 'sequence-person': {
         const made = await make('sequence')
+        const { body } = await service.api('GET', `/v1/sequences/${made}`)
         const email = `${unique('person')}@receiver.test`
-        await post(`/v1/sequences/${made}/people`, { email })
+        await post('/v1/sequences/events', { name: at(body, 'data', 'event'), email })
         sequenceOf.set(email, made)
         return email
       }

@@ -85,7 +85,7 @@ async function seed(): Promise<typeof ids> {
     ...{ name: `Sequence ${TAGS}`, from: 'ada@sender.test', event: TAGS.slice(0, 100), status: 'active' },
     steps: ['1d', '3d'].map((delay) => ({ delay, template_id: template, subject: TAGS })),
   })
-  await create(`/v1/sequences/${sequence}/people`, { email: 'bob@receiver.test' })
+  await api('POST', '/v1/sequences/events', { name: TAGS.slice(0, 100), email: 'bob@receiver.test' })
   const letter = { list_id: list, from_address: 'ada@sender.test', subject: HOSTILE, ...body }
   const draft = await create('/v1/newsletters', letter)
   const sent = await api('POST', `/v1/newsletters/${await create('/v1/newsletters', letter)}/send`, {

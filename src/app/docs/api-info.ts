@@ -27,6 +27,7 @@ const API_INFO = {
     Webhooks: 'Events posted to your URL, signed and retried.',
     'Dead letters': 'Email that failed or whose delivery is uncertain, for review.',
     Domains: 'Domains that you send from and receive at, with the DNS records they need.',
+    Sequences: 'Emails that each person gets one after the other, and who is in them.',
     Streams: 'Kinds of email, each with its own reputation and unsubscribes.',
     Templates: 'Stored subjects and bodies with variables, rendered for each email.',
     'Contact lists': 'Lists of subscribers and the status of each.',

@@ -16,7 +16,7 @@ import { formatCount, toTemplateLabel } from '../parts/format.ts'
 import { NameLink, PersonLink } from '../parts/links.tsx'
 import { ListScreen, ListView, useList } from '../parts/list.tsx'
 import { EmptyState, RecordPage, Section } from '../parts/page.tsx'
-import { Notice, StateLabel } from '../parts/status.tsx'
+import { StateLabel } from '../parts/status.tsx'
 import { type Column, DataTable } from '../parts/table.tsx'
 import { Time } from '../parts/time.tsx'
 import type { State } from '../parts/tone.ts'
@@ -31,8 +31,11 @@ const STATES: Readonly<Record<string, State>> = {
   finished: { word: 'Finished', tone: 'neutral' },
 }
 
-const toState = (status: string, reason: string | null = null): State =>
-  STATES[status] ?? { word: `Stopped: ${reason}`, tone: 'neutral' }
+/** Of a sequence, or of a person with the reason why it was stopped or waits. */
+function toState(status: string, reason: string | null = null): State {
+  if (status === 'active' && reason !== null) return { word: 'Waiting', tone: 'warning', title: reason }
+  return STATES[status] ?? { word: `Stopped: ${reason}`, tone: 'neutral' }
+}
 
 const COLUMNS: readonly Column<Sequence>[] = [
   {
@@ -107,11 +110,6 @@ export function SequenceScreen() {
     >
       {(sequence) => (
         <>
-          {sequence.pause_reason && (
-            <Notice tone="bad" title="Tassis paused this sequence.">
-              {sequence.pause_reason} Nobody is lost: correct the step, then activate the sequence.
-            </Notice>
-          )}
           <Steps sequence={sequence} />
           <Section title="People">
             <People id={id} />
@@ -195,21 +193,13 @@ function Steps({ sequence: { id, steps } }: SequenceProps) {
     { name: 'delay', label: 'Delay', hint: 'After the step before, such as 3d, 2h or 30m.', isRequired: true },
     { name: 'subject', label: 'Subject', hint: 'In place of that of the template.' },
   ]
-  const save = (changed: readonly (SequenceStep | StepBody)[]) =>
-    api.sequences.update(id, { steps: changed.map(toInput) })
+  const save = (changed: readonly StepBody[]) => api.sequences.update(id, { steps: changed })
   const columns: readonly Column<SequenceStep>[] = [
     {
       header: 'Step',
-      cell: (step) =>
-        `${steps.indexOf(step) + 1}. ${step.subject ?? names.get(step.template_id ?? '') ?? 'No template'}`,
+      cell: (step) => `${steps.indexOf(step) + 1}. ${step.subject ?? names.get(step.template_id) ?? 'No template'}`,
     },
     { header: 'Delay', width: '7rem', cell: ({ delay }) => (delay === 0 ? 'None' : formatDelay(delay)) },
-    ...(['sent', 'delivered', 'opened', 'clicked'] as const).map((name) => ({
-      header: `${name.charAt(0).toUpperCase()}${name.slice(1)}`,
-      width: '6rem',
-      isNumeric: true,
-      cell: (step: SequenceStep) => (step[name] ?? 0).toLocaleString(),
-    })),
     {
       header: 'Actions',
       width: '11rem',
@@ -245,7 +235,6 @@ function Steps({ sequence: { id, steps } }: SequenceProps) {
   return (
     <Section
       title={formatCount(steps.length, 'step')}
-      description="Figures are of the 2,000 newest people."
       action={
         <ConfirmButton
           label="Add a step"
@@ -262,11 +251,6 @@ function Steps({ sequence: { id, steps } }: SequenceProps) {
     </Section>
   )
 }
-
-/** Without the figures, which are not part of a request. */
-const toInput = ({ id, delay, template_id, subject }: SequenceStep | StepBody): StepBody => ({
-  ...{ id, delay, template_id, subject },
-})
 
 const PEOPLE: readonly Column<SequencePerson>[] = [
   { header: 'Address', cell: ({ email }) => <PersonLink address={email} /> },

@@ -2,8 +2,7 @@
 import { type Static, Type } from '@sinclair/typebox'
 import * as S from '#platform/http/schemas.ts'
 
-export const STATUSES = ['draft', 'active', 'paused'] as const
-export const PERSON_STATES = ['active', 'finished', 'stopped'] as const
+const PERSON_STATUSES = ['active', 'finished', 'stopped'] as const
 
 const EventName = Type.String({ minLength: 1, maxLength: 100 })
 const DEFINITION = {
@@ -17,29 +16,24 @@ const DEFINITION = {
   event: S.OptionalNullable(EventName, { description: 'Event whose addresses enter. Set either this or list_id.' }),
   stop_event: S.OptionalNullable(EventName, { description: 'Event that stops an address, such as `purchased`.' }),
 }
-const Figure = (description: string) =>
-  Type.Optional(Type.Integer({ description: `Emails ${description} to the 2,000 newest people; of one sequence.` }))
 export const SequenceRecord = Type.Object({
   id: S.Uuid({ description: 'Id of the sequence.' }),
   ...DEFINITION,
-  status: S.StringEnum(STATUSES, { description: 'Status.' }),
-  pause_reason: S.TextOrNull('Why the service paused it; null: it did not.'),
+  status: S.StringEnum(['draft', 'active', 'paused'], { description: 'Status.' }),
   steps: Type.Array(
     Type.Object({
       id: Type.Number({ description: 'Id of the step; a later step has a higher one.' }),
       delay: Type.Integer({ description: 'Seconds after the step before was sent; of the first: after the entry.' }),
-      template_id: S.UuidOrNull('Template that is sent, in its version at that time.'),
+      template_id: S.Uuid({ description: 'Template that is sent, in its version at that time.' }),
       subject: S.TextOrNull('Subject in place of that of the template.'),
-      sent: Figure('sent'),
-      delivered: Figure('delivered'),
-      opened: Figure('opened'),
-      clicked: Figure('clicked'),
     }),
     { description: 'The emails in order.' },
   ),
   created_at: S.Timestamp({ description: 'When it was created.' }),
   updated_at: S.Timestamp({ description: 'When it last changed.' }),
 })
+/** What a sequence is, as it is stored and returned. */
+export type Definition = Required<Pick<Static<typeof SequenceRecord>, keyof typeof DEFINITION | 'steps'>>
 
 const Steps = Type.Array(
   S.StrictObject({
@@ -72,28 +66,30 @@ export type SequenceInput = Static<typeof SequenceChange>
 export const PersonRecord = Type.Object({
   id: S.Uuid({ description: 'Id of the person in the sequence.' }),
   email: S.Text('Address.'),
-  status: S.StringEnum(PERSON_STATES, { description: 'Status.' }),
-  reason: S.TextOrNull('Why it stopped: replied, unsubscribed, bounced, complained, suppressed, event or removed.'),
+  status: S.StringEnum(PERSON_STATUSES, { description: 'Status.' }),
+  reason: S.TextOrNull(
+    'Why it stopped: replied, unsubscribed, bounced, complained, suppressed, event or removed. Of an active one, a sentence that says why its next step could not be sent; it is tried again.',
+  ),
   steps_sent: S.Count('Emails sent to it.'),
   next_due_at: S.TimeOrNull('When the next one is due; null: none is.'),
   variables: Type.Unknown({ description: 'Variables with which it entered; null: none.' }),
   created_at: S.Timestamp({ description: 'When it entered.' }),
   ended_at: S.TimeOrNull('When it finished or stopped. It is deleted, and may enter again, a year later.'),
 })
-const ENTRY = {
-  email: S.Text('Address.'),
-  variables: S.OptionalNullable(S.FreeMap(), { description: 'Variables of the templates; at most 8 KiB of JSON.' }),
-}
-export const NewPerson = S.StrictObject(ENTRY)
+export const PeopleQuery = Type.Object({
+  ...S.PAGE_FIELDS,
+  status: Type.Optional(S.StringEnum(PERSON_STATUSES, { description: 'Only people with this status.' })),
+})
+
 export const NewEvent = S.StrictObject(
-  { name: { ...EventName, description: 'Name of the event.' }, ...ENTRY },
+  {
+    name: { ...EventName, description: 'Name of the event.' },
+    email: S.Text('Address.'),
+    variables: S.OptionalNullable(S.FreeMap(), { description: 'Variables of the templates; at most 8 KiB of JSON.' }),
+  },
   { examples: [{ name: 'signed_up', email: 'bob@example.com', variables: { first_name: 'Bob' } }] },
 )
 export const EventResult = Type.Object({
   entered: S.Count('Sequences that the address entered.'),
   stopped: S.Count('Sequences in which it was stopped.'),
-})
-export const PeopleQuery = Type.Object({
-  ...S.PAGE_FIELDS,
-  status: Type.Optional(S.StringEnum(PERSON_STATES, { description: 'Only people with this status.' })),
 })

@@ -7,21 +7,20 @@ import { dataBody, pageBody, pageById } from '#platform/http/envelope.ts'
 import { errorResponses } from '#platform/http/route-errors.ts'
 import { DataBody, PageBody, PageQuery, parsePage } from '#platform/http/schemas.ts'
 import * as model from './model.ts'
-import { addPerson, listPeople, readFigures, recordEvent, removePerson, toPersonWire } from './people.ts'
+import { listPeople, recordEvent, removePerson, toPersonWire } from './people.ts'
 import * as store from './sequences.ts'
 
 const reads = describeWith('contacts:read')
 const writes = describeWith('contacts:write')
-const enters = describeWith('emails:send', 'contacts:write')
 
-const NO_FIGURES = { sent: 0, delivered: 0, opened: 0, clicked: 0 }
 const tags = ['Sequences']
 const params = Type.Object({ id: Type.String({ description: 'Id of the sequence.' }) })
 const personParams = Type.Object({ ...params.properties, email: Type.String({ description: 'Address.' }) })
 
-export const sequenceRoutes = (app: App) => {
-  const toBody = (sequence: store.Sequence) => dataBody(store.toSequenceWire(app.db, sequence))
-  return new Elysia({ prefix: '/v1/sequences', tags })
+const toBody = (sequence: store.Sequence) => dataBody(store.toSequenceWire(sequence))
+
+export const sequenceRoutes = (app: App) =>
+  new Elysia({ prefix: '/v1/sequences', tags })
     .use(authenticated)
     .get(
       '/',
@@ -29,10 +28,7 @@ export const sequenceRoutes = (app: App) => {
         const page = parsePage(query)
         const all = store.listSequences(app.db, actor.accountId)
         const rows = all.slice(page.offset, page.offset + page.limit)
-        return pageBody(
-          rows.map((row) => store.toSequenceWire(app.db, row)),
-          { ...page, total: all.length },
-        )
+        return pageBody(rows.map(store.toSequenceWire), { ...page, total: all.length })
       },
       {
         query: PageQuery,
@@ -49,16 +45,11 @@ export const sequenceRoutes = (app: App) => {
         errorResponses({ 409: ['too_many_sequences', 'The account has 100 sequences.'] }),
       ),
     })
-    .get(
-      '/:id',
-      ({ actor, params }) => {
-        const sequence = store.getSequence(app.db, actor.accountId, params.id)
-        const figures = readFigures(app.db, sequence)
-        const { steps, ...wire } = store.toSequenceWire(app.db, sequence)
-        return dataBody({ ...wire, steps: steps.map((step) => ({ ...step, ...(figures.get(step.id) ?? NO_FIGURES) })) })
-      },
-      { params, response: DataBody(model.SequenceRecord), detail: reads('Get a sequence') },
-    )
+    .get('/:id', ({ actor, params }) => toBody(store.getSequence(app.db, actor.accountId, params.id)), {
+      params,
+      response: DataBody(model.SequenceRecord),
+      detail: reads('Get a sequence'),
+    })
     .put('/:id', async ({ actor, params, body }) => toBody(await store.changeSequence(app, actor, params.id, body)), {
       params,
       body: model.SequenceChange,
@@ -75,7 +66,7 @@ export const sequenceRoutes = (app: App) => {
     .post('/events', async ({ actor, body, status }) => status(202, dataBody(await recordEvent(app, actor, body))), {
       body: model.NewEvent,
       response: { 202: DataBody(model.EventResult) },
-      detail: enters(
+      detail: describeWith('emails:send', 'contacts:write')(
         'Record an event',
         'Its address enters the sequences whose `event` it is, unless it is or was in them, and stops in those whose `stop_event` it is. Repeating it changes nothing.',
         errorResponses({ 409: ['too_many_people', 'Too many people are active in a sequence.'] }),
@@ -96,22 +87,7 @@ export const sequenceRoutes = (app: App) => {
         detail: reads('List the people of a sequence', 'Newest first.'),
       },
     )
-    .post(
-      '/:id/people',
-      async ({ actor, params, body, status }) => status(201, dataBody(await addPerson(app, actor, params.id, body))),
-      {
-        params,
-        body: model.NewPerson,
-        response: { 201: DataBody(model.PersonRecord) },
-        detail: enters(
-          'Add a person to a sequence',
-          'For the sequence of a list, the address must be an active contact of it.',
-          errorResponses({ 409: ['person_exists', 'The address is in the sequence, or was; or nobody can enter.'] }),
-        ),
-      },
-    )
     .delete('/:id/people/:email', ({ actor, params }) => removePerson(app, actor, params.id, params.email), {
       params: personParams,
       detail: writes('Stop a person in a sequence', 'It gets no further step, and does not enter again.'),
     })
-}

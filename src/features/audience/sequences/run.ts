@@ -1,8 +1,8 @@
 /**
  * @module Sends the steps of sequences: each is a notice that is due when its delay is over. The transaction that accepts
  * its email moves the person on and schedules the next step, so each step is sent exactly once, wherever the process ends,
- * and a machine that slept for days sends one. What the account cannot send waits; what cannot be sent as it is pauses
- * the sequence. A second notice has the people of a sequence follow its changes, in batches.
+ * and a machine that slept for days sends one. What the account cannot send waits; a step that cannot be sent as it is
+ * delays its person only. A second notice has the people of a sequence follow its changes, in batches.
  */
 import { findAccountUuid } from '#features/core/accounts/accounts.ts'
 import type { App } from '#features/core/app/app.ts'
@@ -12,35 +12,35 @@ import {
   type Notice,
   type NoticeKind,
   type OwnerNotice,
+  postponeNotice,
   scheduleNotice,
 } from '#features/core/notices/notices.ts'
 import { acceptEmail } from '#features/sending/accept/accept.ts'
 import { createDraft } from '#features/sending/accept/draft.ts'
 import { createUnsubscribeToken, createUnsubscribeUrl } from '#features/sending/unsubscribe/headers.ts'
-import { type Contact, findContactById } from '#features/setup/contact-store/find.ts'
+import { findContactById } from '#features/setup/contact-store/find.ts'
 import { findListById } from '#features/setup/contact-store/lists.ts'
 import { DEFAULT_STREAM, findStreamId } from '#features/setup/streams/streams.ts'
 import { suppressionOf } from '#features/setup/suppression-store/check.ts'
 import { formatBroadcastData } from '#features/setup/templates/broadcast-data.ts'
+import { canonicaliseLocale, listFallbacks } from '#features/setup/templates/locale.ts'
 import { startRenderSession } from '#features/setup/templates/render.ts'
-import { findTemplateByRowId, toTemplateSource } from '#features/setup/templates/templates.ts'
+import {
+  findTemplateByAlias,
+  findTemplateById,
+  type Template,
+  toTemplateSource,
+} from '#features/setup/templates/templates.ts'
 import type { Tx } from '#platform/db/commit.ts'
 import { prepareStatements } from '#platform/db/open.ts'
 import { isStorageFailure } from '#platform/disk/storage-errors.ts'
 import { AppError, invalid } from '#platform/errors.ts'
 import { formatUuid, type UuidBytes } from '#platform/ids.ts'
-import { hours, minutes } from '#platform/units.ts'
+import { backoffDelayMs } from '#platform/queue/backoff.ts'
+import { days, hours, minutes } from '#platform/units.ts'
 import { domainOfMailbox } from '#protocols/address/parse.ts'
 import * as people from './people.ts'
-import {
-  CHANGE_KIND,
-  deleteSequenceRow,
-  findNextStep,
-  findSequence,
-  pauseFailing,
-  type Sequence,
-  type Step,
-} from './sequences.ts'
+import { CHANGE_KIND, deleteSequenceRow, findNextStep, findSequence, type Sequence, type Step } from './sequences.ts'
 
 const sql = prepareStatements((db) => ({
   bounced: db.prepare<{ id: number }, [string]>(
@@ -52,7 +52,10 @@ const sql = prepareStatements((db) => ({
 const BATCH_SIZE = 20
 /** People who follow a change in one transaction. */
 const CHANGE_BATCH_SIZE = 250
-const PAUSED_KIND = 'sequence_paused'
+/** Delays of a person whose step cannot be sent. */
+const RETRY_DELAYS = { minMs: minutes(1), maxMs: hours(1) }
+/** The notice to owners; its data is the last problem. */
+const FAILED_KIND = 'sequence_failed'
 
 /** Thrown to roll back the acceptance of a step when its sequence or person has changed. */
 class WithdrawnError extends Error {}
@@ -63,12 +66,10 @@ export const createSequenceKinds = (app: App): readonly NoticeKind[] => [
     kind: people.STEP_KIND,
     batchSize: BATCH_SIZE,
     async send(notices) {
-      const errors = await Promise.all(notices.map((notice) => sendStep(app, notice).catch((error: unknown) => error)))
-      const failure = errors.find(
-        (error) => error !== undefined && (!(error instanceof AppError) || isStorageFailure(error)),
-      )
-      if (failure !== undefined) throw failure
-      return errors.some((error) => error !== undefined) ? 'held' : undefined
+      const results = await Promise.allSettled(notices.map((notice) => sendStep(app, notice)))
+      const failed = results.find(({ status }) => status === 'rejected')
+      if (failed?.status === 'rejected') throw failed.reason
+      return results.some((result) => result.status === 'fulfilled' && result.value) ? 'held' : undefined
     },
   },
   {
@@ -86,43 +87,43 @@ function followChange(app: App, tx: Tx, notice: Notice): void {
   // It was changed again: the newer notice begins with the first person.
   if (!deleteNotice(tx, notice)) return
   const sequence = findSequence(tx.db, notice.topic)
-  const batch = sequence ? people.listPeopleAfter(tx.db, sequence, Number(notice.data ?? 0), CHANGE_BATCH_SIZE) : []
+  if (!sequence) return
+  const isDeleted = sequence.status === 'deleted'
+  const batch = people.listPeopleAfter(tx.db, sequence, Number(notice.data ?? 0), CHANGE_BATCH_SIZE)
+  for (const person of batch)
+    if (isDeleted) people.deletePerson(tx, person)
+    else people.schedulePerson(app, tx, sequence, person)
   const last = batch.at(-1)
-  if (sequence)
-    for (const person of batch)
-      if (sequence.status === 'deleted') people.deletePerson(tx, person)
-      else people.schedulePerson(app, tx, sequence, person)
   if (last) scheduleNotice(app, tx, { ...notice, data: String(last.id) })
-  else if (sequence?.status === 'deleted') deleteSequenceRow(tx, sequence.id)
+  else if (isDeleted) deleteSequenceRow(tx, sequence.id)
 }
 
 interface DueStep {
   readonly sequence: Sequence
   readonly step: Step
   readonly person: people.Person
-  readonly contact: Contact | undefined
   readonly accountUuid: UuidBytes
 }
 
-/** Sends a step, or ends its person; throws what keeps the account from sending for now. */
-async function sendStep(app: App, notice: Notice): Promise<void> {
+/** Sends a step, ends its person, or postpones it; true if the account cannot send for now. Throws storage errors. */
+async function sendStep(app: App, notice: Notice): Promise<boolean> {
   const { clock, commit, db } = app
+  const { accountId } = notice
   const person = people.findPerson(db, notice.topic)
   const sequence = person && findSequence(db, person.sequenceId)
-  const accountUuid = findAccountUuid(db, notice.accountId)
-  if (!person || person.endedAt !== null || sequence?.status !== 'active' || !accountUuid)
-    return commit.writeFromReserve((tx) => void deleteNotice(tx, notice))
-  const step = findNextStep(sequence, person.place)
-  const reason = step && findStopReason(app, sequence, person)
-  if (!step || reason !== undefined)
-    return commit.writeFromReserve((tx) => {
-      if (deleteNotice(tx, notice)) people.endPerson(app, tx, person, reason)
+  const accountUuid = findAccountUuid(db, accountId)
+  const step = person && sequence && findNextStep(sequence, person.place)
+  const isOver = !person || person.endedAt !== null || sequence?.status !== 'active' || !accountUuid
+  const reason = isOver || !step ? undefined : findStopReason(app, sequence, person)
+  if (isOver || !step || reason !== undefined) {
+    await commit.writeFromReserve((tx) => {
+      if (deleteNotice(tx, notice) && !isOver) people.endPerson(app, tx, person, reason)
     })
-  const actor = createSystemActor({ ...notice, accountUuid })
-  const contact = person.contactId === null ? undefined : findContactById(db, person.contactId)
+    return false
+  }
   try {
-    const draft = await createStepDraft(app, { sequence, step, person, contact, accountUuid })
-    await acceptEmail(app, actor, draft, undefined, (tx, { id: emailId }) => {
+    const draft = await createStepDraft(app, { sequence, step, person, accountUuid })
+    await acceptEmail(app, createSystemActor({ accountId, accountUuid }), draft, undefined, (tx, { id: emailId }) => {
       const isSame = findSequence(tx.db, sequence.id)?.updatedAt === sequence.updatedAt
       const isWanted = isSame && findStopReason(app, sequence, person) === undefined
       if (!isWanted || !deleteNotice(tx, notice) || !people.advancePerson(app, tx, person, step.id, emailId))
@@ -132,14 +133,19 @@ async function sendStep(app: App, notice: Notice): Promise<void> {
       else if (moved) people.schedulePerson(app, tx, sequence, moved)
     })
   } catch (error) {
-    if (error instanceof WithdrawnError) return
-    if (!(error instanceof AppError) || ![404, 413, 422].includes(error.status)) throw error
-    const problem = `Step ${sequence.steps.indexOf(step) + 1} cannot be sent: ${error.message}`
+    if (error instanceof WithdrawnError) return false
+    if (isStorageFailure(error)) throw error
+    if (error instanceof AppError && ![404, 413, 422].includes(error.status)) return true
+    if (!(error instanceof AppError)) app.log.error({ err: error, accountId }, 'a step of a sequence failed; retrying')
+    const why = error instanceof AppError ? error.message : 'The service failed; its log says why.'
+    const problem = `Step ${sequence.steps.indexOf(step) + 1} cannot be sent: ${why}`
     await commit.writeFromReserve((tx) => {
-      if (pauseFailing(app, tx, actor, sequence, problem))
-        scheduleNotice(app, tx, { ...notice, kind: PAUSED_KIND, topic: sequence.id, dueAt: clock.now() })
+      postponeNotice(tx, notice, clock.now() + backoffDelayMs(notice.attempts + 1, RETRY_DELAYS))
+      people.explainDelay(tx, person, problem)
+      scheduleNotice(app, tx, { accountId, kind: FAILED_KIND, topic: sequence.id, data: problem, dueAt: clock.now() })
     })
   }
+  return false
 }
 
 const REASONS = new Map([
@@ -156,20 +162,32 @@ function findStopReason({ db }: App, { accountId, listId, stream }: Sequence, pe
       return 'removed'
     if (contact.status !== 'active') return contact.status
   }
-  const [, last] = (JSON.parse(person.sent) as [number, string][]).at(-1) ?? []
+  const last = (JSON.parse(person.sent) as string[]).at(-1)
   if (last !== undefined && sql(db).bounced.get(last)) return 'bounced'
-  const streamId = findStreamId(db, accountId, stream) ?? 0
+  const streamId = findStreamId(db, accountId, stream ?? '') ?? 0
   const query = { accountId, address: person.email, transactional: false, streamId, listId: listId ?? undefined }
   const suppression = suppressionOf(db, query)
   return suppression && (REASONS.get(suppression.reason) ?? 'suppressed')
 }
 
+/** The template of a step in the language of a person, if there is one. */
+function findStepTemplate({ db }: App, accountId: number, step: Step, locale: unknown): Template {
+  const named = findTemplateById(db, accountId, step.template_id)
+  if (!named) throw invalid('template_id', 'Its template was deleted; set another one.', 'template_not_found')
+  const tag = typeof locale === 'string' ? canonicaliseLocale(locale) : undefined
+  for (const candidate of tag === undefined ? [] : listFallbacks(tag)) {
+    const found = findTemplateByAlias(db, accountId, named.alias, candidate)
+    if (found) return found
+  }
+  return named
+}
+
 /** Throws an AppError that says what is wrong with the step, or that it cannot be rendered at the moment. */
-async function createStepDraft(app: App, { sequence, step, person, contact, accountUuid }: DueStep) {
-  const { accountId, from, replyTo: reply_to, stream, listId, name } = sequence
+async function createStepDraft(app: App, { sequence, step, person, accountUuid }: DueStep) {
+  const { accountId, from, reply_to, listId, name } = sequence
+  const stream = sequence.stream ?? DEFAULT_STREAM
   const { email } = person
-  const template = findTemplateByRowId(app.db, step.templateId)
-  if (!template) throw invalid('template_id', 'Its template was deleted; set another one.', 'template_not_found')
+  const contact = findContactById(app.db, person.contactId ?? 0)
   const list = listId === null ? undefined : findListById(app.db, listId)
   const token = createUnsubscribeToken(app.keys, {
     // The email is not stored yet; its link needs only the address.
@@ -179,6 +197,7 @@ async function createStepDraft(app: App, { sequence, step, person, contact, acco
   })
   const variables = JSON.parse(person.variables ?? '{}') as Record<string, unknown>
   const metadata = { ...(JSON.parse(contact?.metadata ?? '{}') as Record<string, unknown>), ...variables }
+  const template = findStepTemplate(app, accountId, step, metadata['locale'])
   const shared = { ...variables, sequence: { name }, ...(list && { list: { name: list.name } }) }
   using rendering = startRenderSession(app)
   const parts = await rendering.render({
@@ -199,16 +218,18 @@ async function createStepDraft(app: App, { sequence, step, person, contact, acco
   return { ...draft, listId: list?.id, templateId: template.id }
 }
 
-/** The mail to owners about sequences that the service paused. */
+/** The mail to owners about sequences whose steps cannot be sent. */
 export const SEQUENCE_NOTICE: OwnerNotice = {
-  kind: PAUSED_KIND,
-  intervalMs: hours(1),
+  kind: FAILED_KIND,
+  intervalMs: days(1),
   aheadMs: minutes(1),
   compose(app, { name }, notices) {
-    const paused = notices.flatMap(({ topic }) => findSequence(app.db, topic) ?? []).filter((one) => one.pauseReason)
-    if (paused.length === 0) return undefined
-    const intro = `These sequences of the account ${name} are paused, because a step cannot be sent. Nobody is lost: correct the step and activate the sequence.`
-    const reasons = paused.map((sequence) => `${sequence.name}: ${sequence.pauseReason}`)
-    return { subject: `A sequence of ${name} is paused`, text: [intro, ...reasons].join('\n\n') }
+    const problems = notices.flatMap(({ topic, data }) => {
+      const sequence = findSequence(app.db, topic)
+      return sequence?.status === 'active' ? [`${sequence.name}: ${data}`] : []
+    })
+    if (problems.length === 0) return undefined
+    const intro = `Steps of these sequences of the account ${name} cannot be sent to some people, whom the sequence shows with the reason. Nobody is lost: correct the step or its template, and what waits is sent within an hour.`
+    return { subject: `A sequence of ${name} cannot send a step`, text: [intro, ...problems].join('\n\n') }
   },
 }

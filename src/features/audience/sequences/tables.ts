@@ -11,8 +11,6 @@ export const sequences = sqliteTable(
     accountId: ofAccount(),
     /** `draft`, `active`, `paused` or `deleted`. */
     status: text('status').notNull(),
-    /** Why the service paused it, a sentence. */
-    pauseReason: text('pause_reason'),
     /** Row id of the list whose new contacts enter; null: an event enters people. */
     listId: integer('list_id'),
     /** JSON of a `Definition`. */
@@ -40,14 +38,14 @@ export const sequencePeople = sqliteTable(
     /** JSON object; null: none. */
     variables: text('variables'),
     /** `active`, `finished` or `stopped`. */
-    state: text('state').notNull(),
-    /** Why it was stopped. */
+    status: text('status').notNull(),
+    /** Why it was stopped; of an active one, why the next step could not be sent yet. */
     reason: text('reason'),
     /** Id of the step that was sent last; 0: none. */
     place: real('place').notNull(),
     /** When that step was accepted, or the person entered: the delay of the next step counts from here. */
     sinceAt: time('since_at').notNull(),
-    /** JSON: [id of the step, public id of its email], in order. */
+    /** JSON: public ids of the emails, in order. */
     sent: text('sent').notNull(),
     createdAt: time('created_at').notNull(),
     endedAt: time('ended_at'),
@@ -55,7 +53,7 @@ export const sequencePeople = sqliteTable(
   (t) => [
     uniqueIndex('sequence_people_entry').on(t.sequenceId, t.addressKey),
     index('sequence_people_page').on(t.sequenceId),
-    index('sequence_people_state').on(t.sequenceId, t.state),
+    index('sequence_people_status').on(t.sequenceId, t.status),
     index('sequence_people_address').on(t.accountId, t.addressKey),
     index('sequence_people_ended').on(t.endedAt),
   ],

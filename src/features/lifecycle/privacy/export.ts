@@ -236,11 +236,7 @@ export const PARTS: Readonly<Record<string, ExportPart>> = {
     getForm,
     (form, _, { config }) => formWire(form, config),
   ),
-  sequences: createPart(
-    readTable('sequences', "status <> 'deleted'", MEDIUM_BATCH),
-    getSequence,
-    (sequence, _, { db }) => toSequenceWire(db, sequence),
-  ),
+  sequences: createPart(readTable('sequences', "status <> 'deleted'", MEDIUM_BATCH), getSequence, toSequenceWire),
   sequence_people: sequencePeople,
   streams: createPart(readTable('streams', IS_LIVE, LARGE_BATCH), getStream, toStreamWire),
   newsletters: createPart(readTable('newsletters', 'TRUE', SMALL_BATCH), getNewsletter, toNewsletterWire),

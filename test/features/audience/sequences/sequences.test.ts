@@ -6,9 +6,11 @@ import { applyEffects } from '#features/receiving/inbound/process/effects.ts'
 import { suppress } from '#features/setup/suppression-store/suppress.ts'
 import { formatUuid } from '#platform/ids.ts'
 import { days, hours, minutes } from '#platform/units.ts'
+import { INBOUND_DOMAIN, startPostOffice } from '#test/flows/post-office.ts'
 import { at } from '#test/support/api.ts'
 import { eventually, type TestAppOptions } from '#test/support/app.ts'
 import { createTestReceived } from '#test/support/inbound.ts'
+import { startScriptedSmtp } from '#test/support/scripted-smtp.ts'
 import { ask, type ConfirmingService, createConfirmingService, leave } from '../contact-lists/confirmation-fixture.ts'
 
 type Json = Record<string, unknown>
@@ -29,7 +31,7 @@ async function createService(options: TestAppOptions = {}) {
       '/templates',
       {
         ...{ alias: `step-${step}`, name: `Step ${step}`, subject: `Step ${step} for {{ contact.name }}` },
-        text_body: '{{ contact.email }} {{ unsubscribe_url }}',
+        text_body: TEMPLATE.text_body,
       },
       201,
     )
@@ -74,6 +76,8 @@ async function createService(options: TestAppOptions = {}) {
   }
 }
 
+const TEMPLATE = { name: 'Step', text_body: '{{ contact.email }} {{ unsubscribe_url }}' }
+
 const step = (number: number, delay: number | string, id?: number): Json => ({
   ...(id !== undefined && { id }),
   delay,
@@ -108,9 +112,6 @@ describe('a sequence', () => {
     const [first] = service.app.db.query<Json, []>('SELECT subject, transactional, extra FROM emails ORDER BY id').all()
     expect(first).toMatchObject({ subject: 'Step 1 for bob', transactional: 0 })
     expect(JSON.parse(String(first?.['extra']))['metadata']).toEqual({ sequence_id: id, step_id: 1 })
-    expect((await service.call('GET', `/sequences/${id}`))['steps']).toMatchObject(
-      [1, 2, 3].map((step) => ({ id: step, sent: 1, delivered: 0, opened: 0, clicked: 0 })),
-    )
     expectSound(service)
   })
 
@@ -228,30 +229,31 @@ describe('a sequence', () => {
   })
 
   // Proves: sequence-5, sequence-6
-  test('is paused with a reason, of which owners are told, when a template is gone or fails, and loses nobody', async () => {
+  test('holds only whose step cannot be rendered, says why, tells owners, and loses nobody', async () => {
     await using service = await createService()
     const { api, call } = service
     const id = await service.sequence({ event: 'signed_up' })
     await call('POST', '/sequences/events', { name: 'signed_up', email: 'bob@receiver.test' }, 202)
-    const sent = await service.pass(0)
-    expect(sent.map((subject) => subject.slice(0, 6))).toEqual(['A sequ'])
-    expect(await call('GET', `/sequences/${id}`)).toMatchObject({
-      status: 'paused',
-      pause_reason: expect.stringMatching(/^Step 1 cannot be sent: .*contact\.name/),
-    })
+    await service.enter('eve@receiver.test')
+    expect((await service.pass(0)).toSorted()).toEqual(['A sequ owner', 'Step 1 eve'])
+    const problem = expect.stringMatching(/^Step 1 cannot be sent: .*contact\.name/)
+    expect(await service.people(id)).toEqual([
+      ['bob@receiver.test', 'active', problem, 0],
+      ['eve@receiver.test', 'active', null, 1],
+    ])
     const [template] = ((await call('GET', '/templates')) as unknown as Json[]).filter(
       ({ alias }) => alias === 'step-4',
     )
     await call('PUT', `/templates/${template?.['id']}`, { subject: 'Step 4' })
-    const steps = [step(4, 0), step(1, '1d')]
-    await call('PUT', `/sequences/${id}`, { steps, status: 'active' })
-    expect(await service.pass(minutes(1))).toEqual(['Step 4 bob'])
-    expect((await api('PUT', `/v1/sequences/${id}`, { steps: [], status: 'active' })).status).toBe(422)
-    expect(await service.people(id)).toEqual([['bob@receiver.test', 'active', null, 1]])
+    await call('PUT', `/sequences/${id}`, { steps: [step(4, 0), step(1, '1d')] })
+    // Steps without the ids of former ones are new to all.
+    expect((await service.pass(minutes(1))).toSorted()).toEqual(['Step 4 bob', 'Step 4 eve'])
+    for (const body of [{ steps: [] }, {}]) expect((await api('PUT', `/v1/sequences/${id}`, body)).status).toBe(422)
+    expect(await service.people(id)).toContainEqual(['bob@receiver.test', 'active', null, 1])
     const person = await call('GET', '/gdpr/export?email=BOB@receiver.test')
     expect(person['sequences']).toMatchObject([{ sequence: 'Welcome', status: 'active', steps_sent: 1 }])
     const all = at((await api('GET', '/v1/account/export')).body, 'data') as Json
-    expect([all['sequences'], all['sequence_people']]).toMatchObject([[{ id }], [{ sequence_id: id }]])
+    expect([all['sequences'], all['sequence_people']]).toMatchObject([[{ id }], [{ sequence_id: id }, {}]])
     // A person is deleted with its address, and the people of a deleted sequence in batches.
     await api('DELETE', '/v1/gdpr/erase?email=bob@receiver.test')
     await call('DELETE', `/sequences/${id}`, undefined, 204)
@@ -259,5 +261,130 @@ describe('a sequence', () => {
       () => service.app.db.query<{ n: number }, []>('SELECT count(*) AS n FROM sequences').get()?.n === 0,
     )
     expect(service.app.db.query('SELECT id FROM sequence_people').all()).toEqual([])
+  })
+
+  // Proves: sequence-3, sequence-6
+  test('outlives the deletion of its list, its template and its domain', async () => {
+    await using service = await createService()
+    const { api, call } = service
+    const list = await service.list({ double_opt_in: false })
+    const steps = [step(1, 0), step(2, '1d')]
+    const ids = [
+      await service.sequence({ list_id: list, steps }),
+      await service.sequence({ event: 'signed_up', steps }),
+    ]
+    await service.add(list, { email: 'listed@receiver.test', metadata: { name: 'listed' } })
+    await service.enter('bob@receiver.test')
+    expect((await service.pass(0)).toSorted()).toEqual(['Step 1 bob', 'Step 1 listed'])
+    await call('DELETE', `/contact-lists/${list}`, undefined, 204)
+    const idOf = async (path: string, field: string, value: string) =>
+      ((await call('GET', path)) as unknown as Json[]).find((row) => row[field] === value)?.['id']
+    await call('DELETE', `/templates/${await idOf('/templates', 'alias', 'step-2')}`, undefined, 204)
+    await service.pass(days(1))
+    expect(await Promise.all(ids.map(service.people))).toEqual([
+      [['listed@receiver.test', 'stopped', 'removed', 1]],
+      [['bob@receiver.test', 'active', 'Step 2 cannot be sent: Its template was deleted; set another one.', 1]],
+    ])
+    await call('PUT', `/sequences/${ids[1]}`, { steps: [step(1, 0, 1), step(3, '2d')] })
+    await call('DELETE', `/domains/${await idOf('/domains', 'domain', 'sender.test')}`, undefined, 204)
+    // The next mail to owners waits for a day.
+    await service.pass(days(1), true)
+    await eventually(async () => String((await service.people(String(ids[1])))[0]?.[2]).includes('is not registered'))
+    await service.api('DELETE', `/v1/sequences/${ids[0]}`)
+    await eventually(() => service.app.db.query('SELECT DISTINCT sequence_id FROM sequence_people').all().length === 1)
+    expectSound(service)
+    expect((await api('GET', `/v1/sequences/${ids[0]}/people`)).status).toBe(404)
+  })
+
+  test('sends in the language of its person, else in a broader or the default one; its link stops the person', async () => {
+    await using service = await createService()
+    const { app, call } = service
+    for (const locale of ['de', 'fr'])
+      await call('POST', '/templates', { ...TEMPLATE, alias: 'step-1', locale, subject: `Step ${locale}` }, 201)
+    const id = await service.sequence({ event: 'signed_up' })
+    for (const [name, locale] of [
+      ['a', 'de-AT'],
+      ['b', 'xx'],
+      ['c', 7],
+      ['d', 'not a locale'],
+    ]) {
+      const variables = { name, locale }
+      await call('POST', '/sequences/events', { name: 'signed_up', email: `${name}@receiver.test`, variables }, 202)
+    }
+    expect((await service.pass(0)).toSorted()).toEqual(['Step 1 b', 'Step 1 c', 'Step 1 d', 'Step d a'])
+    const { uuid } = app.db.query<{ uuid: Uint8Array }, []>('SELECT uuid FROM emails ORDER BY id').get() ?? {}
+    const { text_body: text, to } = await service.detail(formatUuid(uuid as never))
+    await fetch(`${service.url}${new URL(String(text).split(' ')[1] ?? '').pathname}`, { method: 'POST' })
+    await service.pass(days(3))
+    expect((await service.people(id)).filter(([, status]) => status === 'stopped')).toEqual([
+      [String(to), 'stopped', 'unsubscribed', 1],
+    ])
+  })
+
+  // Proves: sequence-8
+  test('is not started by a key whose sends are restricted, nor from a domain that the key may not use', async () => {
+    await using service = await createService()
+    const { api, call } = service
+    const id = await service.sequence({ event: 'signed_up' })
+    service.app.db.run('UPDATE domains SET inbound_enabled = 1')
+    const mailbox = await call('POST', '/agent-mailboxes', { local_part: 'agent' }, 201)
+    for (const limits of [
+      ...[{ drafts: true }, { allowed_recipients: ['bob@receiver.test'] }, { daily_limit: 5 }],
+      { mailbox_id: mailbox['id'] },
+      { domains: ['other.test'], scopes: ['emails:send', 'contacts:write'] },
+    ]) {
+      const made = await call('POST', '/api-keys', { name: 'k', scopes: ['emails:send'], ...limits }, 201)
+      const ask = async (method: string, path: string, body: Json) =>
+        (await api(method, `/v1/sequences${path}`, body, { key: String(made['key']) })).status
+      const body = { name: 'x', from: 'ada@sender.test', event: 'x', steps: [step(1, 0)], status: 'active' }
+      expect([
+        limits,
+        await ask('POST', '', body),
+        await ask('PUT', `/${id}`, { status: 'active' }),
+        await ask('POST', '/events', { name: 'signed_up', email: 'bob@receiver.test' }),
+      ]).toEqual([limits, 403, 403, 403])
+    }
+    expect(await service.people(id)).toEqual([])
+  })
+
+  // Proves: sequence-3
+  test('stops at an answer and at a hard bounce over real sockets', async () => {
+    await using server = await startScriptedSmtp({
+      rcpt: (line) => (line.includes('gone@') ? '550 5.1.1 No such user' : '250 2.1.5 Ok'),
+    })
+    await using office = await startPostOffice({ TASSIS_SMTP_PORT: String(server.port) }, { runsTasks: true })
+    const call = async (method: string, path: string, body?: Json) =>
+      at((await office.api(method, `/v1${path}`, body)).body, 'data') as Json
+    await call('POST', '/templates', { ...TEMPLATE, alias: 'step-1', subject: 'Step' })
+    const from = `ada@${INBOUND_DOMAIN}`
+    const steps = [step(1, 0), step(1, '1h')]
+    const { id } = await call('POST', '/sequences', { name: 'W', from, event: 'begun', steps, status: 'active' })
+    for (const name of ['gone', 'answers', 'away'])
+      await call('POST', '/sequences/events', { name: 'begun', email: `${name}@receiver.test` })
+    const emails = await eventually(async () => {
+      const all = (await call('GET', '/emails')) as unknown as Json[]
+      return all.filter(({ status }) => status === 'sent').length === 2 && all.length === 3 && all
+    })
+    const idOf = (name: string) => emails.find(({ to }) => String(to).includes(name))?.['id']
+    const answer = (name: string, fields: string) => ({
+      ...{ mailFrom: `${name}@receiver.test`, to: from },
+      raw: `From: ${name}@receiver.test\r\nTo: ${from}\r\nSubject: Re: Step\r\nMessage-ID: <${name}@receiver.test>\r\n${fields}MIME-Version: 1.0\r\nContent-Type: multipart/alternative; boundary=b\r\n\r\n--b\r\nContent-Type: text/plain\r\n\r\nYes, please.\r\n--b--\r\n`,
+    })
+    await office.submit(
+      answer('answers', `References: <x@receiver.test>\r\n\t<${idOf('answers')}@${INBOUND_DOMAIN}>\r\n`),
+      answer('away', `In-Reply-To: <${idOf('away')}@${INBOUND_DOMAIN}>\r\nAuto-Submitted: auto-replied\r\n`),
+    )
+    await call('PUT', `/sequences/${id}`, { steps: [step(1, 0, 1), step(1, 1, 2)] })
+    const people = await eventually(async () => {
+      const all = (await call('GET', `/sequences/${id}/people`)) as unknown as Json[]
+      return all.every(({ status }) => status !== 'active') && all
+    })
+    expect(
+      people.map(({ email, status, reason }) => [String(email).split('@')[0], status, reason]).toReversed(),
+    ).toEqual([
+      ['gone', 'stopped', 'bounced'],
+      ['answers', 'stopped', 'replied'],
+      ['away', 'finished', null],
+    ])
   })
 })
