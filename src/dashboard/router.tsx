@@ -31,7 +31,6 @@ import {
   QUEUE_FILTERS,
   REPORT_FILTERS,
   ROUTE_DELIVERY_FILTERS,
-  SEQUENCE_FILTERS,
   SETTING_FILTERS,
   SUPPRESSION_FILTERS,
   TEMPLATE_FILTERS,
@@ -180,7 +179,7 @@ const routeTree = root.addChildren([
   screen('/audience/lists/$id/contacts/$email', () => import('./screens/audience-contact.tsx')),
   filtered('/audience/lists/$id/import', () => import('./screens/audience-import.tsx'), withText('operation')),
   list('/audience/sequences', () => import('./screens/sequences.tsx'), NONE),
-  list('/audience/sequences/$id', () => pick(import('./screens/sequences.tsx'), 'SequenceScreen'), SEQUENCE_FILTERS),
+  list('/audience/sequences/$id', () => pick(import('./screens/sequences.tsx'), 'SequenceScreen'), NONE),
   list('/audience/forms', () => import('./screens/audience-forms.tsx'), NONE),
   screen('/audience/forms/$id', () => pick(import('./screens/audience-forms.tsx'), 'AudienceFormScreen')),
   filtered(

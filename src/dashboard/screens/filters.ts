@@ -50,10 +50,6 @@ export const EMAIL_FILTERS = {
   operation_id: { label: 'Broadcast', isHidden: true },
 } as const satisfies Filters
 
-export const SEQUENCE_FILTERS = {
-  status: { label: 'Status', words: { active: 'Active', finished: 'Finished', stopped: 'Stopped' } },
-} as const satisfies Filters
-
 export const INBOUND_FILTERS = {
   from: { label: 'Sender', placeholder: 'bob@example.com' },
   status: { label: 'Status', words: toWords(INBOUND_STATES) },

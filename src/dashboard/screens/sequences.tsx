@@ -21,7 +21,6 @@ import { type Column, DataTable } from '../parts/table.tsx'
 import { Time } from '../parts/time.tsx'
 import type { State } from '../parts/tone.ts'
 import { AudienceNavigation } from './audience/parts.tsx'
-import { SEQUENCE_FILTERS } from './filters.ts'
 import { useAllLists } from './queries.ts'
 
 const STATES: Readonly<Record<string, State>> = {
@@ -266,11 +265,7 @@ const PEOPLE: readonly Column<SequencePerson>[] = [
 ]
 
 function People({ id }: { readonly id: string }) {
-  const list = useList({
-    read: (query) => read.sequences.listPersons(id, query),
-    filters: SEQUENCE_FILTERS,
-    isSteady: true,
-  })
+  const list = useList({ read: (query) => read.sequences.listPersons(id, query), isSteady: true })
   return (
     <ListView
       list={list}

@@ -2,8 +2,6 @@
 import { type Static, Type } from '@sinclair/typebox'
 import * as S from '#platform/http/schemas.ts'
 
-const PERSON_STATUSES = ['active', 'finished', 'stopped'] as const
-
 const EventName = Type.String({ minLength: 1, maxLength: 100 })
 const DEFINITION = {
   name: S.Text('Name; only your team sees it.'),
@@ -66,7 +64,7 @@ export type SequenceInput = Static<typeof SequenceChange>
 export const PersonRecord = Type.Object({
   id: S.Uuid({ description: 'Id of the person in the sequence.' }),
   email: S.Text('Address.'),
-  status: S.StringEnum(PERSON_STATUSES, { description: 'Status.' }),
+  status: S.StringEnum(['active', 'finished', 'stopped'], { description: 'Status.' }),
   reason: S.TextOrNull(
     'Why it stopped: replied, unsubscribed, bounced, complained, suppressed, event or removed. Of an active one, a sentence that says why its next step could not be sent; it is tried again.',
   ),
@@ -76,11 +74,6 @@ export const PersonRecord = Type.Object({
   created_at: S.Timestamp({ description: 'When it entered.' }),
   ended_at: S.TimeOrNull('When it finished or stopped. It is deleted, and may enter again, a year later.'),
 })
-export const PeopleQuery = Type.Object({
-  ...S.PAGE_FIELDS,
-  status: Type.Optional(S.StringEnum(PERSON_STATUSES, { description: 'Only people with this status.' })),
-})
-
 export const NewEvent = S.StrictObject(
   {
     name: { ...EventName, description: 'Name of the event.' },

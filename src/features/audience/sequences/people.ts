@@ -24,7 +24,6 @@ import { findNextStep, findSequence, getSequence, listOfList, listSequences, typ
 import type { sequencePeople } from './tables.ts'
 
 export type Person = Readonly<typeof sequencePeople.$inferSelect>
-type Status = Static<typeof PersonRecord>['status']
 
 /** The notice whose time is that of the next step; its topic is the person. */
 export const STEP_KIND = 'sequence_step'
@@ -50,16 +49,12 @@ const sql = prepareStatements((db) => ({
     `UPDATE sequence_people SET place = ?, since_at = ?, sent = json_insert(sent, '$[#]', ?), reason = NULL
      WHERE id = ? AND place = ? AND ended_at IS NULL`,
   ),
-  // All of them, or those of a status, each in the order of an index.
   page: db.prepare<Person, [number, number, number, number]>(
     `${SELECT} INDEXED BY sequence_people_page WHERE sequence_id = ? AND id < ? ORDER BY id DESC LIMIT ? OFFSET ?`,
   ),
-  pageOf: db.prepare<Person, [number, string, number, number, number]>(
-    `${SELECT} INDEXED BY sequence_people_status WHERE sequence_id = ? AND status = ? AND id < ? ORDER BY id DESC LIMIT ? OFFSET ?`,
-  ),
   count: db.prepare<{ n: number }, [number]>('SELECT count(*) AS n FROM sequence_people WHERE sequence_id = ?'),
-  countOf: db.prepare<{ n: number }, [number, string]>(
-    'SELECT count(*) AS n FROM sequence_people WHERE sequence_id = ? AND status = ?',
+  countActive: db.prepare<{ n: number }, [number]>(
+    "SELECT count(*) AS n FROM sequence_people WHERE sequence_id = ? AND status = 'active'",
   ),
   delete: db.prepare('DELETE FROM sequence_people WHERE id = ?'),
 }))
@@ -161,7 +156,7 @@ export function recordEvent(app: App, actor: Actor, { name, email, variables }: 
     const starting = sequences.filter(({ event }) => event === name)
     for (const { id, from } of starting) {
       requireAllowedDomain(actor, domainOfMailbox(from))
-      if ((sql(tx.db).countOf.get(id, 'active')?.n ?? 0) >= MAX_ACTIVE)
+      if ((sql(tx.db).countActive.get(id)?.n ?? 0) >= MAX_ACTIVE)
         throw conflict('too_many_people', `At most ${MAX_ACTIVE} people can be active in a sequence.`)
     }
     const entered = starting.filter((one) => enter(app, tx, one, { email: address, variables: json }))
@@ -180,19 +175,16 @@ export const removePerson = (app: App, actor: Actor, id: string, email: string):
   })
 
 /** Newest first. */
-export function listPeople(db: Database, { id }: Sequence, status: Status | undefined, page: RowWindow) {
-  const { page: all, pageOf, count, countOf } = sql(db)
-  const { limit, offset } = page
-  return status
-    ? { people: pageOf.all(id, status, belowId(page), limit, offset), total: countOf.get(id, status)?.n ?? 0 }
-    : { people: all.all(id, belowId(page), limit, offset), total: count.get(id)?.n ?? 0 }
-}
+export const listPeople = (db: Database, { id }: Sequence, page: RowWindow) => ({
+  people: sql(db).page.all(id, belowId(page), page.limit, page.offset),
+  total: sql(db).count.get(id)?.n ?? 0,
+})
 
 export function toPersonWire(sequence: Sequence, person: Person) {
   const { status, sent, variables } = person
   const isWaiting = status === 'active' && findNextStep(sequence, person.place) !== undefined
   return toWire(PersonRecord, person, {
-    ...{ status: status as Status, steps_sent: (JSON.parse(sent) as unknown[]).length },
+    ...{ status: status as Static<typeof PersonRecord>['status'], steps_sent: (JSON.parse(sent) as unknown[]).length },
     next_due_at: isoTimeOrNull(isWaiting ? dueTime(sequence, person) : null),
     variables: variables === null ? null : (JSON.parse(variables) as unknown),
   })

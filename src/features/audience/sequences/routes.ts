@@ -77,12 +77,12 @@ export const sequenceRoutes = (app: App) =>
       ({ actor, params, query }) => {
         const sequence = store.getSequence(app.db, actor.accountId, params.id)
         const page = parsePage(query)
-        const { people, total } = listPeople(app.db, sequence, query.status, page)
+        const { people, total } = listPeople(app.db, sequence, page)
         return pageById(people, { ...page, total }, (person) => toPersonWire(sequence, person))
       },
       {
         params,
-        query: model.PeopleQuery,
+        query: PageQuery,
         response: PageBody(model.PersonRecord),
         detail: reads('List the people of a sequence', 'Newest first.'),
       },

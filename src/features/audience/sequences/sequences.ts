@@ -8,7 +8,6 @@ import type { Static } from '@sinclair/typebox'
 import type { Actor, App } from '#features/core/app/app.ts'
 import { auditChange } from '#features/core/audit-logs/audit.ts'
 import { scheduleNotice } from '#features/core/notices/notices.ts'
-import { requireHeaderSafe } from '#features/sending/accept/attachments.ts'
 import { createDraft } from '#features/sending/accept/draft.ts'
 import { requireRegisteredDomain } from '#features/sending/accept/sendable.ts'
 import { requireAllowedDomain } from '#features/setup/api-keys/limits.ts'
@@ -144,7 +143,6 @@ function applyInput(
   const draft = createDraft(app, { from, to: from, subject: '-', text_body: '-', reply_to })
   requireAllowedDomain(actor, draft.fromDomain)
   requireRegisteredDomain(db, accountId, 'from', draft.fromDomain)
-  requireHeaderSafe('name', name)
   const list = list_id && list_id !== before.list_id ? getList(db, accountId, list_id) : undefined
   const after: Fields = {
     ...{ status, event, stop_event, stream: stream || DEFAULT_STREAM },

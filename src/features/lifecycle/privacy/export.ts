@@ -207,7 +207,7 @@ function* templateVersions(app: App, actor: Actor): Batches {
 function* sequencePeople({ db }: App, { accountId }: Actor): Batches {
   for (const sequence of listSequences(db, accountId))
     yield* generate<SequencePerson>(
-      (last) => listPeople(db, sequence, undefined, { limit: LARGE_BATCH, offset: 0, after: last && [last.id] }).people,
+      (last) => listPeople(db, sequence, { limit: LARGE_BATCH, offset: 0, after: last && [last.id] }).people,
       (person) => ({ sequence_id: formatUuid(sequence.uuid), ...toPersonWire(sequence, person) }),
     )
 }
