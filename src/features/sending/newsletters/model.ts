@@ -22,7 +22,9 @@ const FIELDS = {
   template_id: S.Nullable(S.Uuid(), { description: 'Template that supplies missing bodies.' }),
   template_data: S.Nullable(Type.Unknown(), { description: 'Values that all contacts share, as provided.' }),
   reply_to: S.Nullable(Type.String(), { description: 'Reply-To.' }),
-  stream: S.Nullable(Type.String(), { description: 'Slug of its message stream; null: that of all broadcasts.' }),
+  stream: S.extra(
+    S.Nullable(Type.String(), { description: 'Slug of its message stream; null: that of all broadcasts.' }),
+  ),
   status: Type.String({ description: 'draft, scheduled, sending, sent or failed.' }),
   operation_id: S.Nullable(S.Uuid(), { description: 'The operation that sends it; null for a draft.' }),
   scheduled_at: S.Nullable(S.Timestamp(), { description: 'When it starts or started, if it was scheduled.' }),
