@@ -1,14 +1,13 @@
 /**
  * @module The contacts on lists as their account handles them: adds one, or many per request, changes their metadata, and
- * removes them, those of deleted lists in batches; and the contacts of an address on all its lists together. The confirmation or welcome of a new contact is scheduled in the same
- * transaction. `importer.ts` handles files, `subscribe.ts` forms.
+ * removes them, those of deleted lists in batches; and the contacts of an address on all its lists together. The
+ * confirmation or welcome of a new contact is scheduled in the same transaction. `importer.ts` handles files, `subscribe.ts` forms.
  */
 import type { Database } from 'bun:sqlite'
 import { storeWithinPlan } from '#features/core/accounts/limits.ts'
 import { getTenantId } from '#features/core/accounts/work-budget.ts'
 import type { Actor, App } from '#features/core/app/app.ts'
 import { auditChange } from '#features/core/audit-logs/audit.ts'
-import { requireScope } from '#features/setup/api-keys/scopes.ts'
 import { findDeletedListAfter, markEmptied } from '#features/setup/contact-store/change-list.ts'
 import { type Contact, findContact, findContactById } from '#features/setup/contact-store/find.ts'
 import { type ContactList, getList } from '#features/setup/contact-store/lists.ts'
@@ -23,15 +22,13 @@ import {
 } from '#features/setup/contact-store/status.ts'
 import {
   COMPLAINT,
-  EVERY,
   HARD_BOUNCE,
   type SuppressionScope,
   toSuppressionKey,
   UNSUBSCRIBE,
 } from '#features/setup/suppression-store/check.ts'
-import { findStoppedStatus, resubscribeContacts } from '#features/setup/suppression-store/contacts.ts'
-import { suppress, unsuppress } from '#features/setup/suppression-store/suppress.ts'
-import { suppressionListKey } from '#features/setup/suppression-store/suppression-list-key.ts'
+import { findStoppedStatus } from '#features/setup/suppression-store/contacts.ts'
+import { suppress } from '#features/setup/suppression-store/suppress.ts'
 import type { Tx } from '#platform/db/commit.ts'
 import { prepareStatements } from '#platform/db/open.ts'
 import { AppError, conflict, invalid, notFound } from '#platform/errors.ts'
@@ -333,23 +330,18 @@ export const findContactsOf = (db: Database, accountId: number, address: string)
 export const listAddresses = (db: Database, accountId: number, side: 'after' | 'before', of: string, limit: number) =>
   side === 'after' ? sql(db).after.all(accountId, of, limit) : sql(db).before.all(accountId, of, limit).toReversed()
 
-export interface AddressChange {
-  /** Public ids of lists to which the address is added, unless it is on them. */
-  readonly listIds?: readonly string[]
-  /** Entries to set; null removes one. */
-  readonly metadata?: Readonly<Record<string, unknown>>
-  /** Whether mail with `transactional: false` is stopped, by row id of its stream; 0: of all streams and lists. */
-  readonly unsubscribed?: readonly (readonly [streamId: number, isUnsubscribed: boolean])[]
-}
-
 /**
- * Changes the contacts of an address together. One that is stopped on all its lists is so on a new one, too. Throws 404
- * for a list, 422 for an invalid address and too much metadata, 403 without the right to change suppressions.
+ * Adds an address to lists, unless it is on them, and sets entries of the metadata of its contacts; null removes one. Who
+ * is stopped on all lists is so on a new one, too. Throws 422 for an invalid address and too much metadata.
  */
-export function changeAddress(app: App, actor: Actor, address: string, change: AddressChange): Promise<void> {
-  const { listIds = [], metadata = {}, unsubscribed = [] } = change
+export function changeAddress(
+  app: App,
+  actor: Actor,
+  address: string,
+  lists: readonly ContactList[],
+  metadata: Readonly<Record<string, unknown>> = {},
+): Promise<void> {
   const { email } = checkContact({ email: address })
-  if (unsubscribed.length > 0) requireScope(actor, 'suppressions:write', 'to subscribe or unsubscribe a contact')
   const { accountId } = actor
   return app.commit.write((tx) => {
     const contacts = findContactsOf(tx.db, accountId, email)
@@ -357,16 +349,15 @@ export function changeAddress(app: App, actor: Actor, address: string, change: A
       storeWithinPlan(app, tx, accountId, () => setContactMetadata(tx, contact.id, merge(contact, metadata)))
       auditChange(app, tx, actor, 'contact.updated', contact.uuid)
     }
-    // First, so that who is added as unsubscribed gets no welcome.
-    for (const [streamId, isOff] of unsubscribed) setUnsubscribed(app, tx, actor, email, streamId, isOff)
     const isMailed = contacts.some(({ status }) => status === 'active' || status === 'pending')
     const options = { isConfirmed: false, isBulk: false, sourceStatus: isMailed ? undefined : contacts[0]?.status }
-    for (const list of listIds.map((id) => getList(tx.db, accountId, id))) {
-      if (list.doubleOptIn) requireConfirmable(app, accountId)
+    for (const { uuid } of lists) {
+      const list = getList(tx.db, accountId, formatUuid(uuid))
+      requireAddable(app, list, false)
       const contact = { email, metadata: merge(contacts[0], metadata) }
       const id = storeWithinPlan(app, tx, accountId, () => addInTransaction(app, tx, list, contact, options))
       const added = id === undefined ? undefined : findContactById(tx.db, id)
-      if (added) auditChange(app, tx, actor, 'contact.created', added.uuid)
+      if (added) auditContact(app, tx, actor, 'created', added, list)
     }
   })
 }
@@ -374,20 +365,6 @@ export function changeAddress(app: App, actor: Actor, address: string, change: A
 function merge(contact: Contact | undefined, change: Readonly<Record<string, unknown>>): string {
   const merged = { ...(JSON.parse(contact?.metadata ?? '{}') as object), ...change }
   return toMetadataJson(Object.fromEntries(Object.entries(merged).filter(([, value]) => value !== null)))
-}
-
-/** Bounces and complaints stay. */
-function setUnsubscribed(app: App, tx: Tx, actor: Actor, address: string, streamId: number, isOff: boolean): void {
-  const { accountId } = actor
-  const addressKey = normaliseAddress(address)
-  const place = { accountId, address, reason: UNSUBSCRIBE, covers: 'marketing' as const, streamId }
-  const lists = streamId === EVERY ? findContactsOf(tx.db, accountId, address).map(({ listId }) => listId) : []
-  const isChanged = isOff
-    ? storeWithinPlan(app, tx, accountId, () => suppress(app, tx, place))
-    : [EVERY, ...lists].filter((listId) => unsuppress(tx, { ...place, listId })).length > 0
-  if (!isOff && streamId === EVERY) resubscribeContacts(app, tx, { accountId, addressKey })
-  const [action, listed] = [isOff ? 'created' : 'deleted', suppressionListKey(tx.db, accountId, addressKey)]
-  if (isChanged) auditChange(app, tx, actor, `suppression.${action}`, listed, { reason: UNSUBSCRIBE })
 }
 
 /** Deletes the contacts of an address on all lists; what it unsubscribed from stays. */

@@ -6,6 +6,7 @@ import type { Actor, App } from '#features/core/app/app.ts'
 import { auditChange } from '#features/core/audit-logs/audit.ts'
 import { NO_HOUR, readCounter } from '#features/core/events/record.ts'
 import {
+  EVERY,
   type SuppressionScope,
   toSuppressionKey,
   toSuppressionScopeCode,
@@ -66,8 +67,8 @@ const sql = prepareStatements((db) => ({
     'suppressions s INDEXED BY suppressions_address WHERE account_id = ? AND address IN (?, ?) AND reason = coalesce(?, reason)',
     's.id',
   ),
-  ofEveryStream: db.prepare<Suppression, [number, string, number]>(
-    `${SELECT} WHERE s.account_id = ? AND s.address = ? AND s.covers = ? AND s.stream_id = 0 AND s.list_id = 0`,
+  ofStream: db.prepare<Suppression, [number, string, number, number]>(
+    `${SELECT} WHERE s.account_id = ? AND s.address = ? AND s.covers = ? AND s.stream_id = ? AND s.list_id = 0`,
   ),
   after: db.prepare<Suppression, [number, number, number]>(
     `${SELECT} WHERE s.account_id = ? AND s.id > ? ORDER BY s.id LIMIT ?`,
@@ -160,7 +161,12 @@ export const toScope = (reason: string): SuppressionScope => (reason === UNSUBSC
 export function addSuppression(
   app: App,
   actor: Actor,
-  input: { readonly address: string; readonly reason?: string | null | undefined },
+  input: {
+    readonly address: string
+    readonly reason?: string | null | undefined
+    /** Row id; for an unsubscription from this stream only. */
+    readonly streamId?: number
+  },
 ): Promise<Suppression> {
   const listed = parseSuppressedAddress(input.address)
   if ('reason' in listed) throw invalid('email_address', listed.reason, 'invalid_address')
@@ -168,15 +174,16 @@ export function addSuppression(
   if ('error' in parsed) throw invalid('reason', parsed.error)
   const { reason } = parsed
   const { accountId } = actor
+  const { streamId = EVERY } = input
   const covers = toScope(reason)
   return app.commit.write((tx) => {
     requireOpenAccount(tx.db, accountId)
     const address = suppressionListKey(tx.db, accountId, toSuppressionKey(listed.address))
-    const insert = () => suppress(app, tx, { accountId, address, reason, covers, keepsFirst: true })
+    const insert = () => suppress(app, tx, { accountId, address, reason, covers, streamId, keepsFirst: true })
     if (storeWithinPlan(app, tx, accountId, insert)) {
       auditChange(app, tx, actor, 'suppression.created', address, { reason })
     }
-    const row = sql(tx.db).ofEveryStream.get(accountId, address, toSuppressionScopeCode(covers))
+    const row = sql(tx.db).ofStream.get(accountId, address, toSuppressionScopeCode(covers), streamId)
     if (!row) throw new Error('suppression neither added nor found')
     return row
   })
@@ -186,12 +193,19 @@ export function addSuppression(
  * Removes all suppressions of an address, however it is spelled, or those with a reason; returns the number of rows. Its contacts that are
  * unsubscribed, bounced or complained regain their previous status, because allowing mail to an address again applies
  * to contact lists too.
+ * @param streamId 0: those of no stream, also of lists
  */
-export function removeSuppression(app: App, actor: Actor, address: string, reason?: string): Promise<number> {
+export function removeSuppression(
+  app: App,
+  actor: Actor,
+  address: string,
+  reason?: string,
+  streamId?: number,
+): Promise<number> {
   const key = toKey(address)
   return app.commit.writeFromReserve((tx) => {
     const listed = suppressionListKey(tx.db, actor.accountId, key)
-    const reasons = unsuppressAddress(tx, actor.accountId, key, reason)
+    const reasons = unsuppressAddress(tx, actor.accountId, key, reason, streamId)
     if (reasons.length > 0) {
       const target = { accountId: actor.accountId, addressKey: key }
       reinstateContacts(app, tx, target, ['unsubscribed', 'bounced', 'complained'])

@@ -1,6 +1,7 @@
 /** @module Reads fields of JSON bodies that have no schema: unknown fields are ignored, wrong types are a 422. */
 import { AppError, invalid } from '#platform/errors.ts'
 import { setIgnored } from '#platform/http/ignored-fields.ts'
+import { formatUuid, newUuid } from '#platform/ids.ts'
 import { isJsonObject, type JsonObject } from '#platform/json-object.ts'
 
 /** The body as an object. An absent body counts as an empty one. */
@@ -63,3 +64,9 @@ export const listUnknown = (body: JsonObject, known: readonly string[], parent =
   Object.keys(body)
     .filter((name) => !known.includes(name) && body[name] !== undefined && body[name] !== null)
     .map((name) => parent + name)
+
+/** A slug or alias of the letters and digits of a name; one that is taken ends in part of an id. */
+export function createSlug(name: string, fallback: string, maxLength: number, isTaken: (slug: string) => boolean) {
+  const slug = (name.toLowerCase().match(/[a-z0-9]+/g) ?? [fallback]).join('-').slice(0, maxLength - 9)
+  return isTaken(slug) ? `${slug}-${formatUuid(newUuid()).slice(-8)}` : slug
+}

@@ -12,9 +12,9 @@ import type { JsonObject } from '#platform/json-object.ts'
 import { missingField, readFlag, readText, readTexts, requireText } from './body.ts'
 import { listTopics, requireTopic } from './contact-routes.ts'
 import { toMailboxes } from './email-routes.ts'
-import { readPage, sourceByRowId } from './list.ts'
+import { pageOfRows } from './list.ts'
 import { toBroadcastSource, toBroadcastText } from './placeholders.ts'
-import { type Call, on, toDeleted } from './route.ts'
+import { type Call, deletes, on } from './route.ts'
 import type { SendRouteOptions } from './send-routes.ts'
 import { toSendAt } from './translate.ts'
 
@@ -32,16 +32,15 @@ export function broadcastRoutes({ takeRate }: SendRouteOptions) {
       newsletters.sendNewsletter(app, actor, id, { send_at }, () => Object.assign(headers, takeRate(actor))),
     )
   return [
-    on('GET /broadcasts', READS, ({ app: { db }, accountId, query }) => {
-      const getRow = (id: string) => newsletters.getNewsletter(db, accountId, id)
-      const source = sourceByRowId(
-        db,
-        ['newsletters', accountId],
-        getRow,
-        (window) => newsletters.listNewsletters(db, accountId, window).newsletters,
-      )
-      return readPage(query, source, toListed)
-    }),
+    on('GET /broadcasts', READS, (call) =>
+      pageOfRows(
+        call,
+        'newsletters',
+        newsletters.getNewsletter,
+        (...of) => newsletters.listNewsletters(...of).newsletters,
+        toListed,
+      ),
+    ),
     on('POST /broadcasts', WRITES, async (call) => {
       const wanted = call.read([...FIELDS, 'send', 'scheduled_at'])
       const isSent = readFlag(wanted, 'send') === true
@@ -59,32 +58,27 @@ export function broadcastRoutes({ takeRate }: SendRouteOptions) {
         })
       return toBroadcast(id)
     }),
-    on('GET /broadcasts/:id', READS, ({ app, accountId, id }) =>
-      toDetail(app, newsletters.getNewsletter(app.db, accountId, id)),
+    on('GET /broadcasts/:id', READS, ({ app, db, accountId, id }) =>
+      toDetail(app, newsletters.getNewsletter(db, accountId, id)),
     ),
     on('PATCH /broadcasts/:id', WRITES, async (call) => {
       await newsletters.changeNewsletter(call.app, call.actor, call.id, toInput(call, call.read(FIELDS)))
       return toBroadcast(call.id)
     }),
-    on('DELETE /broadcasts/:id', WRITES, ({ app, actor, id }) =>
-      newsletters.deleteNewsletter(app, actor, id).then(() => toDeleted('broadcast', id)),
-    ),
+    on('DELETE /broadcasts/:id', WRITES, deletes('broadcast', newsletters.deleteNewsletter)),
     on('POST /broadcasts/:id/send', SENDS, async (call) => {
       await send(call, call.id, readSendAt(call, call.read(['scheduled_at'])))
       return toBroadcast(call.id)
     }),
-    on('POST /broadcasts/:id/cancel', SENDS, async ({ app, actor, accountId, id }) => {
-      const { operationUuid } = newsletters.getNewsletter(app.db, accountId, id)
+    on('POST /broadcasts/:id/cancel', SENDS, async ({ app, db, actor, accountId, id }) => {
+      const { operationUuid } = newsletters.getNewsletter(db, accountId, id)
       if (operationUuid === null) throw conflict('broadcast_over', 'The broadcast is a draft; nothing of it is sent.')
       await controlBroadcast(app, actor, formatUuid(operationUuid), 'cancel', followBroadcast)
       return toBroadcast(id)
     }),
-    on('POST /broadcasts/:id/duplicate', WRITES, async ({ app, actor, accountId, id }) => {
-      const input = newsletters.toNewsletterWire(
-        newsletters.getNewsletter(app.db, accountId, id),
-        actor.accountUuid,
-      ) as NewsletterInput
-      return toBroadcast(formatUuid((await newsletters.createNewsletter(app, actor, input)).uuid))
+    on('POST /broadcasts/:id/duplicate', WRITES, async ({ app, db, actor, accountId, id }) => {
+      const input = newsletters.toNewsletterWire(newsletters.getNewsletter(db, accountId, id), actor.accountUuid)
+      return toBroadcast(formatUuid((await newsletters.createNewsletter(app, actor, input as NewsletterInput)).uuid))
     }),
   ]
 }
@@ -118,23 +112,15 @@ function toInput({ app, accountId }: Call, wanted: JsonObject): Partial<Newslett
 /** One that failed may have been sent in part; it has no `sent_at`. */
 const STATUSES = { draft: 'draft', scheduled: 'queued', sending: 'queued', sent: 'sent', failed: 'sent' } as const
 
-export const toListed = ({
-  uuid,
-  subject,
-  listUuid,
-  status,
-  createdAt,
-  scheduledAt,
-  sentAt,
-}: newsletters.Newsletter) => ({
-  id: formatUuid(uuid),
-  name: toBroadcastText(subject),
-  audience_id: formatUuid(listUuid),
-  segment_id: formatUuid(listUuid),
-  status: STATUSES[status],
-  created_at: isoTime(createdAt),
-  scheduled_at: isoTimeOrNull(scheduledAt),
-  sent_at: isoTimeOrNull(sentAt),
+export const toListed = (newsletter: newsletters.Newsletter) => ({
+  id: formatUuid(newsletter.uuid),
+  name: toBroadcastText(newsletter.subject),
+  audience_id: formatUuid(newsletter.listUuid),
+  segment_id: formatUuid(newsletter.listUuid),
+  status: STATUSES[newsletter.status],
+  created_at: isoTime(newsletter.createdAt),
+  scheduled_at: isoTimeOrNull(newsletter.scheduledAt),
+  sent_at: isoTimeOrNull(newsletter.sentAt),
 })
 
 export function toDetail(app: App, newsletter: newsletters.Newsletter) {

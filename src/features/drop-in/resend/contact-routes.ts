@@ -3,13 +3,16 @@
  * list, a contact an address on any of them, a topic a stream. A contact in no segment is on the list `General`, which
  * is made for it.
  */
+import type { Database } from 'bun:sqlite'
 import * as audience from '#features/audience/contact-lists/contacts.ts'
+import { addSuppression, removeSuppression } from '#features/audience/suppressions/suppressions.ts'
 import type { App } from '#features/core/app/app.ts'
+import { requireScope } from '#features/setup/api-keys/scopes.ts'
 import { changeList, createList, deleteList } from '#features/setup/contact-store/change-list.ts'
 import { type Contact, findContact, listContacts } from '#features/setup/contact-store/find.ts'
 import * as store from '#features/setup/contact-store/lists.ts'
 import * as streams from '#features/setup/streams/streams.ts'
-import { EVERY, suppressionOf } from '#features/setup/suppression-store/check.ts'
+import { EVERY, suppressionOf, UNSUBSCRIBE } from '#features/setup/suppression-store/check.ts'
 import { attempt } from '#platform/attempt.ts'
 import { openSealedToken, sealedTokenLength, sealToken } from '#platform/crypto/sealed-token.ts'
 import type { RowWindow } from '#platform/db/row-window.ts'
@@ -17,9 +20,9 @@ import { invalid, notFound } from '#platform/errors.ts'
 import { isoTime } from '#platform/http/envelope.ts'
 import { formatUuid } from '#platform/ids.ts'
 import { isJsonObject, type JsonObject } from '#platform/json-object.ts'
-import { readFlag, readText, requireText } from './body.ts'
-import { pageOf, readPage, sourceByRowId } from './list.ts'
-import { type Call, on, toDeleted, toReference } from './route.ts'
+import { createSlug, readFlag, readText, requireText } from './body.ts'
+import { pageOf, pageOfRows, readPage } from './list.ts'
+import { type Call, deletes, on, toReference } from './route.ts'
 
 const READS = 'contacts:read'
 const WRITES = 'contacts:write'
@@ -29,21 +32,30 @@ const GENERAL = 'General'
 const MAX_NAMED = 100
 
 const listSegmentRoutes = (name: string) => [
-  on(`GET /${name}`, READS, listSegments),
-  on(`POST /${name}`, WRITES, async (call) => {
-    const list = await createList(call.app, call.actor, { name: requireText(call.read(['name']), 'name') })
-    return { object: 'segment', ...toSegment(list) }
-  }),
-  on(`GET /${name}/:id`, READS, (call) => ({ object: 'segment', ...toSegment(getSegment(call, call.id)) })),
+  on(`GET /${name}`, READS, (call) =>
+    pageOfRows(call, 'contact_lists', store.getList, (...of) => store.listContactLists(...of).lists, toSegment),
+  ),
+  on(`POST /${name}`, WRITES, async ({ app, actor, read }) => ({
+    object: 'segment',
+    ...toSegment(await createList(app, actor, { name: requireText(read(['name']), 'name') })),
+  })),
+  on(`GET /${name}/:id`, READS, ({ db, accountId, id }) => ({
+    object: 'segment',
+    ...toSegment(store.getList(db, accountId, id)),
+  })),
   on(`PATCH /${name}/:id`, WRITES, async ({ app, actor, id, read }) =>
     toReference('segment', await changeList(app, actor, id, { name: requireText(read(['name']), 'name') })),
   ),
-  on(`DELETE /${name}/:id`, WRITES, ({ app, actor, id }) =>
-    deleteList(app, actor, id).then(() => toDeleted('segment', id)),
-  ),
-  on(`GET /${name}/:id/contacts`, READS, listMembers),
+  on(`DELETE /${name}/:id`, WRITES, deletes('segment', deleteList)),
+  on(`GET /${name}/:id/contacts`, READS, (call) => {
+    const { app, db, accountId, id } = call
+    const list = store.getList(db, accountId, id)
+    const find = (_: Database, owner: number, contact: string) => findContact(db, owner, toAddress(app, contact))
+    const listBelow = (_: Database, __: number, window: RowWindow) => listContacts(db, list, {}, window).contacts
+    return pageOfRows(call, 'contacts', find, listBelow, (contact) => toListed(app, [contact]), list.id)
+  }),
   on(`POST /${name}/:id/contacts`, WRITES, (call) =>
-    createContact(call, call.read(['email', ...CHANGEABLE]), { listIds: [call.id] }),
+    createContact(call, call.read(['email', ...CHANGEABLE]), [store.getList(call.db, call.accountId, call.id)]),
   ),
   on(`GET /${name}/:id/contacts/:part`, READS, (call) => toDetail(call.app, requireMember(call, call.id, call.part))),
   on(`PATCH /${name}/:id/contacts/:part`, WRITES, (call) =>
@@ -58,11 +70,23 @@ const listSegmentRoutes = (name: string) => [
 export const contactRoutes = [
   ...listSegmentRoutes('segments'),
   ...listSegmentRoutes('audiences'),
-  on('GET /contacts', READS, listAll),
+  on('GET /contacts', READS, (call) => {
+    const { app, db, accountId, query } = call
+    const contactsOf = (id: string) => requireContact({ ...call, id })
+    const source = {
+      find: (id: string) => ({ id: contactsOf(id)[0].addressKey }),
+      listBelow: ({ after = [''], limit }: RowWindow) =>
+        audience.listAddresses(db, accountId, 'after', String(after[0]), limit),
+      listAbove: ({ id }: { id: string }, limit: number) => audience.listAddresses(db, accountId, 'before', id, limit),
+    }
+    return readPage(query, source, ({ id }) => toListed(app, contactsOf(id)))
+  }),
   on('POST /contacts', WRITES, (call) => {
     const wanted = call.read(['email', ...CHANGEABLE, 'segments', 'topics'])
-    const listIds = readItems(wanted['segments'] ?? [], 'segments').map((segment) => requireText(segment, 'id'))
-    return createContact(call, wanted, { listIds, unsubscribed: readTopics(call, wanted['topics'] ?? []) })
+    const segments = readItems(wanted['segments'] ?? [], 'segments').map((segment) =>
+      store.getList(call.db, call.accountId, requireText(segment, 'id')),
+    )
+    return createContact(call, wanted, segments)
   }),
   on('GET /contacts/:id', READS, (call) => toDetail(call.app, requireContact(call))),
   on('PATCH /contacts/:id', WRITES, (call) => changeContact(call, requireContact(call))),
@@ -71,18 +95,19 @@ export const contactRoutes = [
     return { object: 'contact', contact: call.id, deleted: true }
   }),
   on('GET /contacts/:id/segments', READS, (call) => {
-    const lists = requireContact(call).flatMap(({ listId }) => store.findListById(call.app.db, listId) ?? [])
+    const lists = requireContact(call).flatMap(({ listId }) => store.findListById(call.db, listId) ?? [])
     return pageOf(call.query, lists.map(toSegment))
   }),
   on('POST /contacts/:id/segments/:part', WRITES, async (call) => {
-    await audience.changeAddress(call.app, call.actor, requireContact(call)[0].email, { listIds: [call.part] })
-    return { id: call.part.toLowerCase() }
+    const segment = store.getList(call.db, call.accountId, call.part)
+    await audience.changeAddress(call.app, call.actor, requireContact(call)[0].email, [segment])
+    return { id: formatUuid(segment.uuid) }
   }),
   on('DELETE /contacts/:id/segments/:part', WRITES, leaveSegment),
   on('GET /contacts/:id/topics', READS, (call) => pageOf(call.query, toTopics(call, requireContact(call)[0].email))),
   on('PATCH /contacts/:id/topics', WRITES, async (call) => {
     const contacts = requireContact(call)
-    await audience.changeAddress(call.app, call.actor, contacts[0].email, { unsubscribed: readTopics(call, call.body) })
+    await subscribe(call, contacts[0].email, readTopics(call, call.body))
     return { id: toId(call.app, contacts) }
   }),
 ]
@@ -90,46 +115,61 @@ export const contactRoutes = [
 /** The contacts of an address on their lists. */
 type Contacts = readonly [Contact, ...Contact[]]
 
-async function createContact(
-  call: Call,
-  wanted: JsonObject,
-  { listIds = [], unsubscribed = [] }: audience.AddressChange,
-) {
-  const { app, actor, accountId } = call
-  const email = requireText(wanted, 'email')
-  const isHomeless = listIds.length === 0 && audience.findContactsOf(app.db, accountId, email).length === 0
-  await audience.changeAddress(app, actor, email, {
-    listIds: isHomeless ? [await requireGeneral(call)] : listIds,
-    metadata: readMetadata(wanted),
-    // Programs say `false` of everybody whom they add; that must not bring back who has left.
-    unsubscribed: readFlag(wanted, 'unsubscribed') ? [...unsubscribed, [EVERY, true]] : unsubscribed,
-  })
+/**
+ * Adds an address to segments. Programs say `unsubscribed: false` and `opt_in` of everybody whom they add; that does not
+ * bring back who has left.
+ */
+async function createContact(call: Call, wanted: JsonObject, segments: readonly store.ContactList[]) {
+  const { app, actor, db, accountId } = call
+  const { email } = audience.checkContact({ email: requireText(wanted, 'email') })
+  const metadata = readMetadata(wanted)
+  const topics = readTopics(call, wanted['topics'] ?? [])
+  const everything = readFlag(wanted, 'unsubscribed') ? [[EVERY, true] as const] : []
+  const isHomeless = segments.length === 0 && audience.findContactsOf(db, accountId, email).length === 0
+  // First, so that who is added as unsubscribed gets no welcome.
+  await subscribe(
+    call,
+    email,
+    [...topics, ...everything].filter(([, isOff]) => isOff),
+  )
+  await audience.changeAddress(app, actor, email, isHomeless ? [await requireGeneral(call)] : segments, metadata)
   return { object: 'contact', id: toId(app, requireContact({ ...call, id: email })) }
 }
 
-async function changeContact({ app, actor, read }: Call, contacts: Contacts) {
+async function changeContact(call: Call, contacts: Contacts) {
+  const { app, actor, read } = call
   const wanted = read(CHANGEABLE)
   const isUnsubscribed = readFlag(wanted, 'unsubscribed')
-  const unsubscribed = isUnsubscribed === undefined ? [] : [[EVERY, isUnsubscribed] as const]
-  await audience.changeAddress(app, actor, contacts[0].email, { metadata: readMetadata(wanted), unsubscribed })
+  const metadata = readMetadata(wanted)
+  await subscribe(call, contacts[0].email, isUnsubscribed === undefined ? [] : [[EVERY, isUnsubscribed]])
+  await audience.changeAddress(app, actor, contacts[0].email, [], metadata)
   return { object: 'contact', id: toId(app, contacts) }
 }
 
-async function requireGeneral({ app, actor, accountId }: Call): Promise<string> {
-  const list = store.findListByName(app.db, accountId, GENERAL) ?? (await createList(app, actor, { name: GENERAL }))
-  return formatUuid(list.uuid)
+type Subscriptions = readonly (readonly [streamId: number, isUnsubscribed: boolean])[]
+
+/** Stops mail with `transactional: false`, or lets it through again. Bounces and complaints stay. */
+async function subscribe({ app, actor }: Call, address: string, subscriptions: Subscriptions): Promise<void> {
+  if (subscriptions.length > 0) requireScope(actor, 'suppressions:write', 'to subscribe or unsubscribe a contact')
+  for (const [streamId, isOff] of subscriptions)
+    await (isOff
+      ? addSuppression(app, actor, { address, reason: UNSUBSCRIBE, streamId })
+      : removeSuppression(app, actor, address, UNSUBSCRIBE, streamId))
 }
+
+const requireGeneral = async ({ app, actor, db, accountId }: Call): Promise<store.ContactList> =>
+  store.findListByName(db, accountId, GENERAL) ?? (await createList(app, actor, { name: GENERAL }))
 
 /** A contact that leaves its last segment stays a contact. */
 async function leaveSegment(call: Call) {
   const { app, actor, id, part } = call
   const contacts = requireContact(call)
-  const [{ email }] = requireMember(call, part, id)
+  const [{ email, listId }] = requireMember(call, part, id)
   if (contacts.length === 1) {
     const general = await requireGeneral(call)
-    if (general === part.toLowerCase())
+    if (general.id === listId)
       throw invalid('segment', `The contact is in no segment but ${GENERAL}; delete the contact instead.`)
-    await audience.changeAddress(app, actor, email, { listIds: [general] })
+    await audience.changeAddress(app, actor, email, [general])
   }
   await audience.removeContact(app, actor, part, email)
   return { object: 'contact', id: toId(app, contacts), audienceId: part.toLowerCase(), deleted: true }
@@ -155,12 +195,12 @@ function readItems(value: unknown, field: string): JsonObject[] {
   return value
 }
 
-const readTopics = ({ app, accountId }: Call, value: unknown) =>
+const readTopics = ({ app, accountId }: Call, value: unknown): Subscriptions =>
   readItems(value, 'topics').map((topic) => {
     const subscription = requireText(topic, 'subscription')
     if (subscription !== 'opt_in' && subscription !== 'opt_out')
       throw invalid('subscription', 'subscription must be opt_in or opt_out.')
-    return [requireTopic(app, accountId, requireText(topic, 'id')).id, subscription === 'opt_out'] as const
+    return [requireTopic(app, accountId, requireText(topic, 'id')).id, subscription === 'opt_out']
   })
 
 const CONTEXT = 'resend contact id'
@@ -173,47 +213,16 @@ const toId = ({ keys }: Pick<App, 'keys'>, [{ addressKey }]: Contacts): string =
 const toAddress = ({ keys }: App, id: string): string =>
   id.includes('@') ? id : (openSealedToken(keys, CONTEXT, id, MAX_ID_LENGTH)?.takeRest().toString() ?? '')
 
-function requireContact({ app, accountId, id }: Call): Contacts {
-  const [first, ...others] = audience.findContactsOf(app.db, accountId, toAddress(app, id))
+function requireContact({ app, db, accountId, id }: Call): Contacts {
+  const [first, ...others] = audience.findContactsOf(db, accountId, toAddress(app, id))
   if (!first) throw notFound('contact_not_found', 'Contact not found; name it by its id or its address.')
   return [first, ...others]
 }
 
-const getSegment = ({ app, accountId }: Call, id: string): store.ContactList => store.getList(app.db, accountId, id)
-
-function requireMember(call: Call, segment: string, contact: string): Contacts {
-  const found = findContact(call.app.db, getSegment(call, segment).id, toAddress(call.app, contact))
+function requireMember({ app, db, accountId }: Call, segment: string, contact: string): Contacts {
+  const found = findContact(db, store.getList(db, accountId, segment).id, toAddress(app, contact))
   if (!found) throw notFound('contact_not_found', 'The segment has no such contact.')
   return [found]
-}
-
-function listSegments(call: Call) {
-  const { app, accountId, query } = call
-  const listBelow = (window: RowWindow) => store.listContactLists(app.db, accountId, window).lists
-  const source = sourceByRowId(app.db, ['contact_lists', accountId], (id) => getSegment(call, id), listBelow)
-  return readPage(query, source, toSegment)
-}
-
-function listMembers(call: Call) {
-  const { db } = call.app
-  const list = getSegment(call, call.id)
-  const find = (id: string) => findContact(db, list.id, toAddress(call.app, id))
-  const listBelow = (window: RowWindow) => listContacts(db, list, {}, window).contacts
-  return readPage(call.query, sourceByRowId(db, ['contacts', list.id], find, listBelow), (contact) =>
-    toListed(call.app, [contact]),
-  )
-}
-
-function listAll(call: Call) {
-  const { app, accountId, query } = call
-  const list = (side: 'after' | 'before', of: string, limit: number) =>
-    audience.listAddresses(app.db, accountId, side, of, limit)
-  const source = {
-    find: (id: string) => ({ id: requireContact({ ...call, id })[0].addressKey }),
-    listBelow: ({ after = [''], limit }: RowWindow) => list('after', String(after[0]), limit),
-    listAbove: ({ id }: { id: string }, limit: number) => list('before', id, limit),
-  }
-  return readPage(query, source, ({ id }) => toListed(app, requireContact({ ...call, id })))
 }
 
 export const toSegment = ({ uuid, name, createdAt }: store.ContactList) => ({
@@ -267,11 +276,10 @@ const READS_TOPICS = 'emails:read'
 const WRITES_TOPICS = 'emails:send contacts:write'
 
 export const topicRoutes = ({ hasOpenMail }: TopicRouteOptions) => [
-  on('GET /topics', READS_TOPICS, ({ app, accountId }) => ({
-    ...{ object: 'list', has_more: false },
-    data: listTopics(app, accountId).map(toTopic),
-  })),
-  on('POST /topics', WRITES_TOPICS, async ({ app, actor, read }) => {
+  on('GET /topics', READS_TOPICS, ({ app, accountId, query }) =>
+    pageOf(query, listTopics(app, accountId).map(toTopic)),
+  ),
+  on('POST /topics', WRITES_TOPICS, async ({ app, db, actor, accountId, read }) => {
     const wanted = read(['name', 'default_subscription'])
     const name = requireText(wanted, 'name')
     if (requireText(wanted, 'default_subscription') !== 'opt_in')
@@ -279,15 +287,18 @@ export const topicRoutes = ({ hasOpenMail }: TopicRouteOptions) => [
         'default_subscription',
         'default_subscription must be opt_in: here everybody gets the mail of a topic who has not opted out; for another one, make a segment of those who want it.',
       )
-    const slug = (name.toLowerCase().match(/[a-z0-9]+/g) ?? ['topic']).join('-').slice(0, MAX_SLUG_LENGTH)
+    const isTaken = (slug: string) => streams.findStreamId(db, accountId, slug) !== undefined
+    const slug = createSlug(name, 'topic', MAX_SLUG_LENGTH, isTaken)
     return toReference('topic', await streams.createStream(app, actor, { slug, name }))
   }),
-  on('GET /topics/:id', READS_TOPICS, ({ app, accountId, id }) => toTopic(streams.getStream(app.db, accountId, id))),
+  on('GET /topics/:id', READS_TOPICS, ({ db, accountId, id }) => toTopic(streams.getStream(db, accountId, id))),
   on('PATCH /topics/:id', WRITES_TOPICS, async ({ app, actor, id, read }) =>
     toReference('topic', await streams.changeStream(app, actor, id, { name: readText(read(['id', 'name']), 'name') })),
   ),
-  on('DELETE /topics/:id', WRITES_TOPICS, ({ app, actor, id }) =>
-    streams.deleteStream(app, actor, id, hasOpenMail).then(() => toDeleted('topic', id)),
+  on(
+    'DELETE /topics/:id',
+    WRITES_TOPICS,
+    deletes('topic', (app, actor, id) => streams.deleteStream(app, actor, id, hasOpenMail)),
   ),
 ]
 

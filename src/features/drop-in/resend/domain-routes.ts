@@ -12,8 +12,8 @@ import { formatUuid } from '#platform/ids.ts'
 import type { JsonObject } from '#platform/json-object.ts'
 import type { Millis } from '#platform/time/clock.ts'
 import { listUnknown, readText, requireJsonObject, requireText } from './body.ts'
-import { readPage, sourceByRowId } from './list.ts'
-import { on, toReference } from './route.ts'
+import { pageOfRows } from './list.ts'
+import { deletes, on, toReference } from './route.ts'
 
 /** Deleting a domain also ends its mail; `app` passes the use case of another feature. */
 export interface DomainRouteOptions {
@@ -24,16 +24,9 @@ const READS = 'domains:read'
 const WRITES = 'domains:write'
 
 export const domainRoutes = ({ deleteDomain }: DomainRouteOptions) => [
-  on('GET /domains', READS, ({ app, accountId, query }) => {
-    const getRow = (id: string) => domains.getDomain(app.db, accountId, id)
-    const source = sourceByRowId(
-      app.db,
-      ['domains', accountId],
-      getRow,
-      (window) => domains.listDomains(app.db, accountId, window).domains,
-    )
-    return readPage(query, source, toListedDomain)
-  }),
+  on('GET /domains', READS, (call) =>
+    pageOfRows(call, 'domains', domains.getDomain, (...of) => domains.listDomains(...of).domains, toListedDomain),
+  ),
   on('POST /domains', WRITES, async ({ app, actor, read, headers }) => {
     const wanted = read(['name', ...CHANGEABLE])
     const name = requireText(wanted, 'name')
@@ -48,8 +41,8 @@ export const domainRoutes = ({ deleteDomain }: DomainRouteOptions) => [
     })
     return toDomainDetail(app, changed)
   }),
-  on('GET /domains/:id', READS, ({ app, accountId, id }) =>
-    toDomainDetail(app, domains.getDomain(app.db, accountId, id)),
+  on('GET /domains/:id', READS, ({ app, db, accountId, id }) =>
+    toDomainDetail(app, domains.getDomain(db, accountId, id)),
   ),
   on('PATCH /domains/:id', WRITES, async ({ app, actor, accountId, id, read, headers }) => {
     const { ignored, ...changes } = readChanges(read(CHANGEABLE))
@@ -59,11 +52,7 @@ export const domainRoutes = ({ deleteDomain }: DomainRouteOptions) => [
   on('POST /domains/:id/verify', WRITES, async ({ app, actor, id }) =>
     toReference('domain', (await verifyDomain(app, actor, id)).domain),
   ),
-  on('DELETE /domains/:id', WRITES, async ({ app, actor, accountId, id }) => {
-    const domain = domains.getDomain(app.db, accountId, id)
-    await deleteDomain(app, actor, id)
-    return { ...toReference('domain', domain), deleted: true }
-  }),
+  on('DELETE /domains/:id', WRITES, deletes('domain', deleteDomain)),
 ]
 
 /** Region, TLS, return path and tracking by domain do not exist here. */

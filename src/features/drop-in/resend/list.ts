@@ -8,6 +8,7 @@ import { prepareStatements } from '#platform/db/open.ts'
 import type { RowKey, RowWindow } from '#platform/db/row-window.ts'
 import { invalid } from '#platform/errors.ts'
 import { parseQueryInteger } from '#platform/http/schemas.ts'
+import type { Call, Query } from './route.ts'
 
 const DEFAULT_LIMIT = 20
 const MAX_LIMIT = 100
@@ -28,8 +29,6 @@ export interface ListPage<Row> {
   readonly has_more: boolean
   readonly data: Row[]
 }
-
-export type Query = Readonly<Record<string, string | undefined>>
 
 /** The highest of the next ids above ?2. */
 const prepareTop = (db: Pick<Database, 'prepare'>, rows: string) =>
@@ -52,23 +51,28 @@ interface WithId {
 }
 
 /**
- * The source of a list by row id that is read in one direction only.
+ * A page of a list by row id that is read in one direction only.
+ * @param find throws or returns undefined when there is no such row
  * @param owner row id of the account, for contacts of their list
- * @param getRow throws or returns undefined when there is no such row
  */
-export const sourceByRowId = <Row extends WithId>(
-  db: Database,
-  [table, owner]: readonly [table: keyof ReturnType<typeof sql>, owner: number],
-  getRow: (id: string) => WithId | undefined,
-  listBelow: (window: RowWindow) => readonly Row[],
-): ListSource<Row, WithId> => ({
-  find: (id) => attempt(() => getRow(id)),
-  listBelow,
-  listAbove({ id: from }, limit) {
-    const top = sql(db)[table].get(owner, from, limit)?.id ?? from
-    return listBelow({ after: [top + 1], offset: 0, limit }).filter(({ id }) => id > from)
-  },
-})
+export function pageOfRows<Row extends WithId, Item>(
+  { db, accountId, query }: Call,
+  table: keyof ReturnType<typeof sql>,
+  find: (db: Database, owner: number, id: string) => WithId | undefined,
+  list: (db: Database, owner: number, window: RowWindow) => readonly Row[],
+  toItem: (row: Row) => Item,
+  owner = accountId,
+): ListPage<Item> {
+  const source: ListSource<Row, WithId> = {
+    find: (id) => attempt(() => find(db, owner, id)),
+    listBelow: (window) => list(db, owner, window),
+    listAbove({ id: from }, limit) {
+      const top = sql(db)[table].get(owner, from, limit)?.id ?? from
+      return list(db, owner, { after: [top + 1], offset: 0, limit }).filter(({ id }) => id > from)
+    },
+  }
+  return readPage(query, source, toItem)
+}
 
 /** A page of a list. Throws a 422 for a limit or an id that is not valid. */
 export function readPage<Row, Item, Found extends { readonly id: number | string }>(

@@ -13,6 +13,9 @@ const ESCAPED = '{{ "{" }}'
 /** What `toSource` writes. */
 const WRITTEN = /\{\{ "\{" \}\}|\{\{ ([A-Za-z_][\w.]*)(?:\|default\(("(?:[^"\\]|\\.)*"|-?\d[\d.e+-]*), true\))? \}\}/g
 
+const write = (variable: string, fallback: Fallback): string =>
+  `{{ ${variable}${fallback == null ? '' : `|default(${JSON.stringify(fallback)}, true)`} }}`
+
 type Resolve = (name: string, fallback: string | undefined) => readonly [variable: string, fallback: Fallback]
 
 export function toSource(text: string, resolve: Resolve): string {
@@ -20,8 +23,7 @@ export function toSource(text: string, resolve: Resolve): string {
   let end = 0
   for (const match of text.matchAll(PLACEHOLDER)) {
     const [variable, fallback] = resolve(match[1] ?? '', match[2])
-    const filter = fallback == null ? '' : `|default(${JSON.stringify(fallback)}, true)`
-    source += `${text.slice(end, match.index).replace(OPENING, ESCAPED)}{{ ${variable}${filter} }}`
+    source += text.slice(end, match.index).replace(OPENING, ESCAPED) + write(variable, fallback)
     end = match.index + match[0].length
   }
   return source + text.slice(end).replace(OPENING, ESCAPED)
@@ -31,6 +33,12 @@ export function toSource(text: string, resolve: Resolve): string {
 export const toText = (source: string, show: (variable: string, fallback: Fallback) => string): string =>
   source.replace(WRITTEN, (_, variable?: string, fallback?: string) =>
     variable === undefined ? '{' : show(variable, fallback && (JSON.parse(fallback) as string | number)),
+  )
+
+/** A source with other fallbacks; all that is not ours, such as conditions and loops, stays. */
+export const withFallbacks = (source: string, fallbacks: ReadonlyMap<string, Fallback>): string =>
+  source.replace(WRITTEN, (written, variable?: string) =>
+    variable === undefined ? written : write(variable, fallbacks.get(variable)),
   )
 
 const VARIABLES: Readonly<Record<string, string>> = {

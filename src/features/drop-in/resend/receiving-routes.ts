@@ -10,20 +10,19 @@ import { days } from '#platform/units.ts'
 import { embedPictures, type InlinePicture, MAX_PICTURE_BYTES } from '#protocols/mime/inline-pictures.ts'
 import { toFileWire } from './attachment-routes.ts'
 import { toMailboxes } from './email-routes.ts'
-import { readPage, sourceByRowId } from './list.ts'
+import { pageOfRows } from './list.ts'
 import { on } from './route.ts'
 
 export const receivingRoutes = [
-  on('GET /emails/receiving', 'inbound:read', ({ app: { db }, accountId, query }) => {
-    const getRow = (id: string) => inbound.findInbound(db, accountId, id)
-    const source = sourceByRowId(
-      db,
-      ['inbound_emails', accountId],
-      getRow,
-      (window) => inbound.listInbound(db, accountId, {}, window).emails,
-    )
-    return readPage(query, source, toListedReceived)
-  }),
+  on('GET /emails/receiving', 'inbound:read', (call) =>
+    pageOfRows(
+      call,
+      'inbound_emails',
+      inbound.findInbound,
+      (db, owner, window) => inbound.listInbound(db, owner, {}, window).emails,
+      toListedReceived,
+    ),
+  ),
   on('GET /emails/receiving/:id', 'inbound:read', ({ app, accountId, id, query }) => {
     const format = query['html_format'] ?? 'data_uri'
     if (format !== 'data_uri' && format !== 'cid') throw invalid('html_format', 'html_format must be data_uri or cid.')

@@ -1,4 +1,5 @@
 /** @module The routes of this interface in a short form: method and path, scopes, and what answers a call. */
+import type { Database } from 'bun:sqlite'
 import { Elysia } from 'elysia'
 import type { Actor, App } from '#features/core/app/app.ts'
 import { authenticated, requires } from '#features/core/app/http.ts'
@@ -6,10 +7,12 @@ import { formatUuid, type UuidBytes } from '#platform/ids.ts'
 import type { JsonObject } from '#platform/json-object.ts'
 import { readBody } from './body.ts'
 import { RESEND_PREFIX } from './dialect.ts'
-import type { Query } from './list.ts'
+
+export type Query = Readonly<Record<string, string | undefined>>
 
 export interface Call {
   readonly app: App
+  readonly db: Database
   readonly actor: Actor
   readonly accountId: number
   /** The parameters of the path, '' for an absent one. */
@@ -43,7 +46,8 @@ export function createRoutes(app: App, routes: readonly ReturnType<typeof on>[])
       const { headers } = set
       if (method === 'POST' && path.endsWith('s') && path !== '/suppressions') set.status = 201
       const read = (fields: readonly string[]) => readBody({ body, set }, fields)
-      return answer({ ...{ app, actor, id, part, query, body, request, headers, read }, accountId: actor.accountId })
+      const call = { app, db: app.db, actor, accountId: actor.accountId, id, part, query }
+      return answer({ ...call, body, request, headers, read })
     }
     elysia.route(method, path, handle as unknown as () => unknown, { detail: requires(scopes) })
   }
@@ -60,3 +64,11 @@ export const toDeleted = <Name extends string>(object: Name, id: string) => ({
   id: id.toLowerCase(),
   deleted: true,
 })
+
+/** Answers a DELETE. @param remove throws when there is no such object */
+export const deletes =
+  (object: string, remove: (app: App, actor: Actor, id: string) => Promise<unknown>) =>
+  async ({ app, actor, id }: Call) => {
+    await remove(app, actor, id)
+    return toDeleted(object, id)
+  }

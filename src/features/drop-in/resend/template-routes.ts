@@ -2,14 +2,15 @@
  * @module Templates in Resend's form. What is saved is used by the next email: there are no drafts, so to publish changes
  * nothing. Variables and their fallbacks are those that the texts have.
  */
+import type { Database } from 'bun:sqlite'
 import * as store from '#features/setup/templates/templates.ts'
 import { invalid, notFound } from '#platform/errors.ts'
 import { isoTime } from '#platform/http/envelope.ts'
-import { formatUuid, newUuid } from '#platform/ids.ts'
+import { formatUuid } from '#platform/ids.ts'
 import { isJsonObject, type JsonObject } from '#platform/json-object.ts'
-import { readText, requireText } from './body.ts'
-import { readPage, sourceByRowId } from './list.ts'
-import { type Fallback, toSource, toText } from './placeholders.ts'
+import { createSlug, readText, requireText } from './body.ts'
+import { pageOfRows } from './list.ts'
+import { type Fallback, toSource, toText, withFallbacks } from './placeholders.ts'
 import { type Call, on, toDeleted, toReference } from './route.ts'
 
 const READS = 'templates:read'
@@ -19,38 +20,26 @@ const FIELDS = ['name', 'alias', 'subject', 'html', 'text', 'variables']
 const MAX_VARIABLES = 50
 
 export const templateRoutes = [
-  on('GET /templates', READS, (call) => {
-    const {
-      app: { db },
-      accountId,
-      query,
-    } = call
-    const getRow = (id: string) => requireTemplate({ ...call, id })
-    const source = sourceByRowId(
-      db,
-      ['templates', accountId],
-      getRow,
-      (window) => store.listTemplates(db, accountId, window).templates,
-    )
-    return readPage(query, source, toListed)
-  }),
-  on('POST /templates', WRITES, async (call) => {
+  on('GET /templates', READS, (call) =>
+    pageOfRows(call, 'templates', findTemplate, (...of) => store.listTemplates(...of).templates, toListed),
+  ),
+  on('POST /templates', WRITES, (call) => {
     const wanted = call.read(FIELDS)
     const name = requireText(wanted, 'name')
-    const { subject = name, htmlBody = null, textBody = null } = toTexts(wanted, new Map())
-    const alias = readText(wanted, 'alias') || createAlias(call, name)
-    return toReference(
-      'template',
-      await store.createTemplate(call.app, call.actor, { alias, name, subject, htmlBody, textBody }),
-    )
+    const texts = toTexts(wanted, readFallbacks(wanted['variables'] ?? []))
+    const { subject = name, htmlBody = null, textBody = null } = texts
+    return create(call, { name, subject, htmlBody, textBody }, readText(wanted, 'alias'))
   }),
   on('GET /templates/:id', READS, (call) => toDetail(requireTemplate(call))),
   on('PATCH /templates/:id', WRITES, async (call) => {
     const wanted = call.read(FIELDS)
     const template = requireTemplate(call)
-    const { fallbacks, ...before } = readSources(template)
+    const { variables } = wanted
     // New fallbacks change the texts in which the variables are.
-    const texts = toTexts(wanted['variables'] === undefined ? wanted : { ...before, ...wanted }, fallbacks)
+    const texts =
+      variables == null
+        ? toTexts(wanted, readSources(template).fallbacks)
+        : toTexts(wanted, readFallbacks(variables), template)
     const change = { name: readText(wanted, 'name'), alias: readText(wanted, 'alias'), ...texts }
     return toReference('template', await store.changeTemplate(call.app, call.actor, formatUuid(template.uuid), change))
   }),
@@ -60,28 +49,28 @@ export const templateRoutes = [
     return toDeleted('template', id)
   }),
   on('POST /templates/:id/publish', WRITES, (call) => toReference('template', requireTemplate(call))),
-  on('POST /templates/:id/duplicate', WRITES, async (call) => {
-    const template = requireTemplate(call)
-    const name = `${template.name.slice(0, 200)} (copy)`
-    const copy = { ...template, name, alias: createAlias(call, name) }
-    const { alias, subject, htmlBody, textBody } = copy
-    return toReference(
-      'template',
-      await store.createTemplate(call.app, call.actor, { alias, name, subject, htmlBody, textBody }),
-    )
+  on('POST /templates/:id/duplicate', WRITES, (call) => {
+    const { name, subject, htmlBody, textBody } = requireTemplate(call)
+    return create(call, { name: `${name.slice(0, 190)} (copy)`, subject, htmlBody, textBody })
   }),
 ]
 
-function requireTemplate({ app: { db }, accountId, id }: Call): store.Template {
-  const template = store.findTemplateById(db, accountId, id) ?? store.findTemplateByAlias(db, accountId, id)
-  if (!template) throw notFound('template_not_found', 'store.Template not found; name it by its id or its alias.')
-  return template
+type Content = Omit<Parameters<typeof store.createTemplate>[2], 'alias'>
+
+/** Resend's templates need no alias, ours do. */
+async function create({ app, db, actor, accountId }: Call, content: Content, alias?: string) {
+  const isTaken = (name: string) => store.hasTemplate(db, accountId, name)
+  const template = { alias: alias || createSlug(content.name, 'template', store.MAX_ALIAS_LENGTH, isTaken), ...content }
+  return toReference('template', await store.createTemplate(app, actor, template))
 }
 
-/** Resend's templates need no alias, ours do: it is made of the name, and unique by a part of an id where it must be. */
-function createAlias({ app: { db }, accountId }: Call, name: string): string {
-  const alias = (name.toLowerCase().match(/[a-z0-9]+/g) ?? ['template']).join('-').slice(0, store.MAX_ALIAS_LENGTH - 9)
-  return store.hasTemplate(db, accountId, alias) ? `${alias}-${formatUuid(newUuid()).slice(-8)}` : alias
+const findTemplate = (db: Database, accountId: number, id: string): store.Template | undefined =>
+  store.findTemplateById(db, accountId, id) ?? store.findTemplateByAlias(db, accountId, id)
+
+function requireTemplate({ db, accountId, id }: Call): store.Template {
+  const template = findTemplate(db, accountId, id)
+  if (!template) throw notFound('template_not_found', 'Template not found; name it by its id or its alias.')
+  return template
 }
 
 type Fallbacks = ReadonlyMap<string, Fallback>
@@ -99,14 +88,21 @@ function readFallbacks(variables: unknown): Fallbacks {
   return new Map(variables.map((one) => [requireText(one, 'key'), one['fallback_value'] as Fallback]))
 }
 
-/** The texts of a request as sources; undefined for those that it does not have. */
-function toTexts(wanted: JsonObject, before: Fallbacks) {
-  const fallbacks = wanted['variables'] == null ? before : readFallbacks(wanted['variables'])
-  const source = (field: string) => {
+/** What these names are in our syntax, whatever the variables are. */
+const RESERVED = /^(?:[Tt]rue|[Ff]alse|[Nn]one|not)$/
+
+/** The texts of a request as sources. @param before those that stay, but for their fallbacks */
+function toTexts(wanted: JsonObject, fallbacks: Fallbacks, before?: store.Template) {
+  const source = (field: string, old: string | null | undefined) => {
     const text = readText(wanted, field)
-    return text && toSource(text, (name, fallback) => [name, fallback ?? fallbacks.get(name)])
+    if (text === undefined) return old == null ? undefined : withFallbacks(old, fallbacks)
+    return toSource(text, (name, fallback) => {
+      if (RESERVED.test(name)) throw invalid(field, `A variable cannot have the name ${name}; rename it.`)
+      return [name, fallback ?? fallbacks.get(name)]
+    })
   }
-  return { subject: source('subject') || undefined, htmlBody: source('html'), textBody: source('text') }
+  const subject = source('subject', before?.subject) || undefined
+  return { subject, htmlBody: source('html', before?.htmlBody), textBody: source('text', before?.textBody) }
 }
 
 /** The texts of a template with Resend's placeholders, and its variables with their fallbacks. */
@@ -130,21 +126,14 @@ export const toListed = ({ uuid, name, alias, createdAt, updatedAt }: store.Temp
 
 export function toDetail(template: store.Template) {
   const { fallbacks, ...texts } = readSources(template)
-  const { created_at, updated_at, ...listed } = toListed(template)
+  const listed = toListed(template)
+  const { created_at, updated_at } = listed
   const variables = [...fallbacks].map(([key, fallback = null]) => ({
     ...{ key, fallback_value: fallback, created_at, updated_at },
     type: typeof fallback === 'number' ? ('number' as const) : ('string' as const),
   }))
-  const nowhere = { from: null, reply_to: null, has_unpublished_versions: false }
-  const object = 'template' as const
   return {
-    object,
-    ...listed,
-    created_at,
-    updated_at,
-    ...texts,
-    ...nowhere,
-    variables,
-    current_version_id: String(template.version),
+    ...{ object: 'template' as const, ...listed, ...texts, variables },
+    ...{ from: null, reply_to: null, has_unpublished_versions: false, current_version_id: String(template.version) },
   }
 }

@@ -8,7 +8,7 @@ import { setIgnored } from '#platform/http/ignored-fields.ts'
 import { formatUuid } from '#platform/ids.ts'
 import { missingField, readText, readTexts, requireText } from './body.ts'
 import { pageOf } from './list.ts'
-import { on, toDeleted, toReference } from './route.ts'
+import { deletes, on, toReference } from './route.ts'
 
 /** Above the number of webhooks that an account may have. */
 const MAX_WEBHOOKS = 1000
@@ -49,9 +49,7 @@ export const webhookRoutes = [
     setIgnored(headers, ignored)
     return toReference('webhook', changed)
   }),
-  on('DELETE /webhooks/:id', WRITES, ({ app, actor, id }) =>
-    deleteWebhook(app, actor, id).then(() => toDeleted('webhook', id)),
-  ),
+  on('DELETE /webhooks/:id', WRITES, deletes('webhook', deleteWebhook)),
 ]
 
 export const toListedWebhook = (webhook: Webhook) => ({

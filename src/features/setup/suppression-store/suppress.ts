@@ -71,8 +71,8 @@ const sql = prepareStatements((db) => ({
   ),
   setReason: db.prepare('UPDATE suppressions SET reason = ?, source_email_id = ? WHERE id = ?'),
   erase: db.prepare('UPDATE OR IGNORE suppressions SET address = ? WHERE account_id = ? AND address = ?'),
-  deleteAddress: db.prepare<{ reason: string }, [number, string, string | null]>(
-    'DELETE FROM suppressions WHERE account_id = ? AND address = ? AND reason = coalesce(?, reason) RETURNING reason',
+  deleteAddress: db.prepare<{ reason: string }, [number, string, string | null, number | null]>(
+    'DELETE FROM suppressions WHERE account_id = ? AND address = ? AND reason = coalesce(?, reason) AND stream_id = coalesce(?, stream_id) RETURNING reason',
   ),
 }))
 
@@ -190,11 +190,18 @@ export function unsuppress(tx: Tx, place: SuppressionSelector): boolean {
 /**
  * Removes all rows of an address but leaves its contacts as they are; returns the reasons of the rows.
  * @param reason null: rows with any reason
+ * @param streamId null: rows of any stream
  */
-export function unsuppressAddress(tx: Tx, accountId: number, address: string, reason: string | null = null): string[] {
+export function unsuppressAddress(
+  tx: Tx,
+  accountId: number,
+  address: string,
+  reason: string | null = null,
+  streamId: number | null = null,
+): string[] {
   const addressKey = toSuppressionKey(address)
   const reasons = [...new Set([suppressionListKey(tx.db, accountId, addressKey), addressKey])]
-    .flatMap((form) => sql(tx.db).deleteAddress.all(accountId, form, reason))
+    .flatMap((form) => sql(tx.db).deleteAddress.all(accountId, form, reason, streamId))
     .map(({ reason }) => reason)
   for (const reason of reasons) countRow(tx, accountId, reason, -1)
   return reasons
@@ -206,7 +213,7 @@ export function eraseSuppressions(tx: Tx, accountId: number, address: string): n
   const form = prepareErasedKey(tx.db, accountId, addressKey)
   const { changes } = sql(tx.db).erase.run(form, accountId, addressKey)
   // These rows did not get the hash, because an imported export had already added such rows with it.
-  const duplicates = sql(tx.db).deleteAddress.all(accountId, addressKey, null)
+  const duplicates = sql(tx.db).deleteAddress.all(accountId, addressKey, null, null)
   for (const { reason } of duplicates) countRow(tx, accountId, reason, -1)
   return changes + duplicates.length
 }

@@ -19,7 +19,7 @@ import type {
   RemoveDomainsResponseSuccess,
   Resend,
 } from 'resend'
-import type { toListedKey } from '#features/drop-in/resend/api-key-routes.ts'
+import type { toListedKey, toListedLog, toLog } from '#features/drop-in/resend/account-routes.ts'
 import type { listReceivedFiles, listSentFiles } from '#features/drop-in/resend/attachment-routes.ts'
 import type {
   toDetail as toBroadcast,
@@ -35,7 +35,6 @@ import type {
 import type { toDomainDetail, toListedDomain } from '#features/drop-in/resend/domain-routes.ts'
 import type { toEmailDetail, toListedEmail } from '#features/drop-in/resend/email-routes.ts'
 import type { ListPage } from '#features/drop-in/resend/list.ts'
-import type { toListedLog, toLog } from '#features/drop-in/resend/log-routes.ts'
 import type { toListedReceived, toReceivedDetail } from '#features/drop-in/resend/receiving-routes.ts'
 import type { SentBatch, SentEmail } from '#features/drop-in/resend/send-routes.ts'
 import type { toListedSuppression } from '#features/drop-in/resend/suppression-routes.ts'

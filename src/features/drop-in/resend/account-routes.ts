@@ -1,13 +1,17 @@
-/** @module API keys: create, list, rename, delete. */
+/**
+ * @module What is of the account itself: API keys (create, list, rename, delete), and its requests, as `/v1/logs` has
+ * them. Contents of requests and responses are not stored.
+ */
 import type { Actor, App } from '#features/core/app/app.ts'
+import * as log from '#features/reporting/logs/request-log.ts'
 import { type ApiKey, changeApiKey, createApiKey, listApiKeys, revokeApiKey } from '#features/setup/api-keys/keys.ts'
 import { findDomain } from '#features/setup/domains/domains.ts'
-import { invalid } from '#platform/errors.ts'
+import { invalid, notFound } from '#platform/errors.ts'
 import { isoTime, isoTimeOrNull } from '#platform/http/envelope.ts'
 import { parseUuid } from '#platform/ids.ts'
 import { readText, requireText } from './body.ts'
-import { pageOf } from './list.ts'
-import { on, toDeleted } from './route.ts'
+import { pageOf, pageOfRows } from './list.ts'
+import { deletes, on } from './route.ts'
 
 const ADMIN = 'account:admin'
 
@@ -28,9 +32,7 @@ export const apiKeyRoutes = [
     await changeApiKey(app, actor, id, { name: requireText(read(['name']), 'name') })
     return { object: 'api_key', id: id.toLowerCase() }
   }),
-  on('DELETE /api-keys/:id', ADMIN, ({ app, actor, id }) =>
-    revokeApiKey(app, actor, id).then(() => toDeleted('api_key', id)),
-  ),
+  on('DELETE /api-keys/:id', ADMIN, deletes('api_key', revokeApiKey)),
 ]
 
 function requireDomain(app: App, { accountId }: Actor, id: string): string {
@@ -52,4 +54,34 @@ export const toListedKey = ({ id, name, createdAt, lastUsedAt }: ApiKey) => ({
   name,
   created_at: isoTime(createdAt),
   last_used_at: isoTimeOrNull(lastUsedAt),
+})
+
+export const logRoutes = [
+  on('GET /logs', 'account:read', async (call) => {
+    await log.getRequestLog(call.app).flush()
+    return pageOfRows(call, 'request_logs', log.findLogEntry, log.listNewestEntries, toListedLog)
+  }),
+  on('GET /logs/:id', 'account:read', async ({ app, db, accountId, id }) => {
+    await log.getRequestLog(app).flush()
+    const entry = log.findLogEntry(db, accountId, id)
+    if (!entry) throw notFound('request_log_not_found', 'Log not found; it may be too old.')
+    return toLog(entry)
+  }),
+]
+
+export const toListedLog = (entry: log.StoredLogEntry) => ({
+  id: String(entry.id),
+  created_at: isoTime(log.toLogTime(entry.id)),
+  // SMTP has no path.
+  endpoint: entry.path ?? entry.method,
+  method: entry.method,
+  response_status: entry.status,
+  user_agent: entry.userAgent,
+})
+
+/** Of a refused request: the shape of its body, and the error. */
+export const toLog = (entry: log.StoredLogEntry) => ({
+  ...{ object: 'log' as const, ...toListedLog(entry) },
+  request_body: entry.body === null ? null : (JSON.parse(entry.body) as unknown),
+  response_body: entry.errorCode === null ? null : { name: entry.errorCode, message: entry.errorMessage },
 })
