@@ -9,7 +9,6 @@ import {
   inboundStatusName,
   listInbound,
 } from '#features/receiving/inbound/api/inbound-emails.ts'
-import { replayInbound } from '#features/webhooks/inbound-routes/inbound-routes.ts'
 import type { RowKey } from '#platform/db/row-window.ts'
 import { isoTime } from '#platform/http/envelope.ts'
 import { yieldFairly } from '#platform/http/request-context.ts'
@@ -32,11 +31,6 @@ export const postmarkInboundRoutes = (app: App) =>
     .get('/:id/details', ({ actor, params }) => toInboundDetails(app, getInbound(app.db, actor.accountId, params.id)), {
       detail: requires('inbound:read'),
     })
-    .put('/:id/bypass', ({ actor, params }) => replayInbound(app, actor, params.id).then(() => OK), REPLAYS)
-    .put('/:id/retry', ({ actor, params }) => replayInbound(app, actor, params.id).then(() => OK), REPLAYS)
-
-const REPLAYS = { detail: requires('inbound:write', 'inbound:read') }
-const OK = { ErrorCode: 0, Message: 'OK' }
 
 async function listMessages(app: App, accountId: number, query: Query, takeTurn: () => Promise<void>) {
   const read = createQueryReader(query)

@@ -12,13 +12,15 @@ import { readIdempotency } from '#features/sending/accept/idempotency.ts'
 import type { SendResponse } from '#features/sending/accept/model.ts'
 import { statusCode } from '#features/sending/queue/status.ts'
 import { serialiseData, startRenderSession } from '#features/setup/templates/render.ts'
-import { findTemplateByNumber } from '#features/setup/templates/templates.ts'
+import { findTemplateByNumber, validateBody } from '#features/setup/templates/templates.ts'
 import { prepareStatements } from '#platform/db/open.ts'
 import { AppError, invalid } from '#platform/errors.ts'
+import { serverBusy } from '#platform/http/body.ts'
 import { isoTime } from '#platform/http/envelope.ts'
 import { formatUuid, newUuid, parseUuid } from '#platform/ids.ts'
 import { isJsonObject, type JsonObject } from '#platform/json-object.ts'
 import { mapConcurrently } from '#platform/queue/map-concurrently.ts'
+import { MiB } from '#platform/units.ts'
 import { domainOfMailbox } from '#protocols/address/parse.ts'
 import { INACTIVE_RECIPIENT, isTestActor, type PostmarkError, toErrorResult } from './dialect.ts'
 import { createFieldReader } from './fields.ts'
@@ -27,6 +29,8 @@ import { convertMustachio } from './mustachio.ts'
 
 const MAX_BATCH = 500
 const MAX_CONCURRENT_RENDERS = 4
+/** Each message of a bulk send has attachments of its own in memory until they are stored. */
+const MAX_BULK_BYTES = 128 * MiB
 const MAX_NAMED = 100
 
 const sql = prepareStatements((db) => ({
@@ -127,12 +131,22 @@ export async function sendBulk(context: SendContext, body: unknown) {
   if (!Array.isArray(messages) || messages.length === 0 || messages.length > MAX_BATCH || !messages.every(isJsonObject))
     throw invalid('Messages', `Messages must be an array of 1 to ${MAX_BATCH} objects.`, 'too_many_messages')
   const isTemplated = Boolean(shared['TemplateId'] ?? shared['TemplateAlias'])
-  const source = (text: unknown, isHtml: boolean) => {
-    const { source, problems } = convertMustachio(typeof text === 'string' ? text : '', isHtml)
+  const bytes = JSON.stringify(shared).length * messages.length
+  if (bytes > MAX_BULK_BYTES)
+    throw new AppError(413, 'batch_too_large', `What all messages share has at most ${MAX_BULK_BYTES} bytes for all.`)
+  const source = (field: string, text: unknown, isHtml = false) => {
+    const { source, problems } = convertMustachio(
+      validateBody(field, typeof text === 'string' ? text : '') ?? '',
+      isHtml,
+    )
     if (problems[0]) throw invalid('Messages', problems.join(' '), 'template_error')
     return source || undefined
   }
-  const parts = { subject: source(Subject, false), html: source(HtmlBody, true), text: source(TextBody, false) }
+  const html = source('HtmlBody', HtmlBody, true)
+  const parts = { subject: source('Subject', Subject), html, text: source('TextBody', TextBody) }
+  const memory = app.memory.reserve(bytes)
+  if (!memory) throw serverBusy()
+  using _ = { [Symbol.dispose]: () => memory.release() }
   using rendering = startRenderSession(app)
   const emails = await mapConcurrently(messages, MAX_CONCURRENT_RENDERS, async (message: JsonObject) => {
     const email = { MessageStream: 'broadcast', ...shared, ...message }

@@ -14,7 +14,6 @@ import * as store from '#features/setup/contact-store/lists.ts'
 import * as streams from '#features/setup/streams/streams.ts'
 import { EVERY, suppressionOf, UNSUBSCRIBE } from '#features/setup/suppression-store/check.ts'
 import { attempt } from '#platform/attempt.ts'
-import { openSealedToken, sealedTokenLength, sealToken } from '#platform/crypto/sealed-token.ts'
 import type { RowWindow } from '#platform/db/row-window.ts'
 import { invalid, notFound } from '#platform/errors.ts'
 import { isoTime } from '#platform/http/envelope.ts'
@@ -48,16 +47,16 @@ const listSegmentRoutes = (name: string) => [
   ),
   on(`DELETE /${name}/:id`, WRITES, deletes('segment', deleteList)),
   on(`GET /${name}/:id/contacts`, READS, (call) => {
-    const { app, db, accountId, id } = call
+    const { db, accountId, id } = call
     const list = store.getList(db, accountId, id)
-    const find = (_: Database, owner: number, contact: string) => findContact(db, owner, toAddress(app, contact))
+    const find = (_: Database, owner: number, contact: string) => findContact(db, owner, toAddress(contact))
     const listBelow = (_: Database, __: number, window: RowWindow) => listContacts(db, list, {}, window).contacts
-    return pageOfRows(call, 'contacts', find, listBelow, (contact) => toListed(app, [contact]), list.id)
+    return pageOfRows(call, 'contacts', find, listBelow, (contact) => toListed([contact]), list.id)
   }),
   on(`POST /${name}/:id/contacts`, WRITES, (call) =>
     createContact(call, call.read(['email', ...CHANGEABLE]), [store.getList(call.db, call.accountId, call.id)]),
   ),
-  on(`GET /${name}/:id/contacts/:part`, READS, (call) => toDetail(call.app, requireMember(call, call.id, call.part))),
+  on(`GET /${name}/:id/contacts/:part`, READS, (call) => toDetail(requireMember(call, call.id, call.part))),
   on(`PATCH /${name}/:id/contacts/:part`, WRITES, (call) =>
     changeContact(call, requireMember(call, call.id, call.part)),
   ),
@@ -71,7 +70,7 @@ export const contactRoutes = [
   ...listSegmentRoutes('segments'),
   ...listSegmentRoutes('audiences'),
   on('GET /contacts', READS, (call) => {
-    const { app, db, accountId, query } = call
+    const { db, accountId, query } = call
     const contactsOf = (id: string) => requireContact({ ...call, id })
     const source = {
       find: (id: string) => ({ id: contactsOf(id)[0].addressKey }),
@@ -79,7 +78,7 @@ export const contactRoutes = [
         audience.listAddresses(db, accountId, 'after', String(after[0]), limit),
       listAbove: ({ id }: { id: string }, limit: number) => audience.listAddresses(db, accountId, 'before', id, limit),
     }
-    return readPage(query, source, ({ id }) => toListed(app, contactsOf(id)))
+    return readPage(query, source, ({ id }) => toListed(contactsOf(id)))
   }),
   on('POST /contacts', WRITES, (call) => {
     const wanted = call.read(['email', ...CHANGEABLE, 'segments', 'topics'])
@@ -88,7 +87,7 @@ export const contactRoutes = [
     )
     return createContact(call, wanted, segments)
   }),
-  on('GET /contacts/:id', READS, (call) => toDetail(call.app, requireContact(call))),
+  on('GET /contacts/:id', READS, (call) => toDetail(requireContact(call))),
   on('PATCH /contacts/:id', WRITES, (call) => changeContact(call, requireContact(call))),
   on('DELETE /contacts/:id', WRITES, async (call) => {
     await audience.removeAddress(call.app, call.actor, requireContact(call)[0].email)
@@ -108,7 +107,7 @@ export const contactRoutes = [
   on('PATCH /contacts/:id/topics', WRITES, async (call) => {
     const contacts = requireContact(call)
     await subscribe(call, contacts[0].email, readTopics(call, call.body))
-    return { id: toId(call.app, contacts) }
+    return { id: toId(contacts) }
   }),
 ]
 
@@ -133,7 +132,7 @@ async function createContact(call: Call, wanted: JsonObject, segments: readonly 
     [...topics, ...everything].filter(([, isOff]) => isOff),
   )
   await audience.changeAddress(app, actor, email, isHomeless ? [await requireGeneral(call)] : segments, metadata)
-  return { object: 'contact', id: toId(app, requireContact({ ...call, id: email })) }
+  return { object: 'contact', id: toId(requireContact({ ...call, id: email })) }
 }
 
 async function changeContact(call: Call, contacts: Contacts) {
@@ -143,7 +142,7 @@ async function changeContact(call: Call, contacts: Contacts) {
   const metadata = readMetadata(wanted)
   await subscribe(call, contacts[0].email, isUnsubscribed === undefined ? [] : [[EVERY, isUnsubscribed]])
   await audience.changeAddress(app, actor, contacts[0].email, [], metadata)
-  return { object: 'contact', id: toId(app, contacts) }
+  return { object: 'contact', id: toId(contacts) }
 }
 
 type Subscriptions = readonly (readonly [streamId: number, isUnsubscribed: boolean])[]
@@ -172,7 +171,7 @@ async function leaveSegment(call: Call) {
     await audience.changeAddress(app, actor, email, [general])
   }
   await audience.removeContact(app, actor, part, email)
-  return { object: 'contact', id: toId(app, contacts), audienceId: part.toLowerCase(), deleted: true }
+  return { object: 'contact', id: toId(contacts), audienceId: part.toLowerCase(), deleted: true }
 }
 
 /** Names and properties are entries of the metadata; an empty name is removed, so that fallbacks apply. */
@@ -203,24 +202,19 @@ const readTopics = ({ app, accountId }: Call, value: unknown): Subscriptions =>
     return [requireTopic(app, accountId, requireText(topic, 'id')).id, subscription === 'opt_out']
   })
 
-const CONTEXT = 'resend contact id'
-const MAX_ID_LENGTH = sealedTokenLength(1024)
+/** The id of a contact is its address in base64url: it stays the same whatever lists the contact joins and leaves. */
+const toId = ([{ addressKey }]: Contacts): string => Buffer.from(addressKey).toString('base64url')
 
-/** The id of a contact is its address, sealed: it stays the same whatever lists the contact joins and leaves. */
-const toId = ({ keys }: Pick<App, 'keys'>, [{ addressKey }]: Contacts): string =>
-  sealToken(keys, CONTEXT, [Buffer.from(addressKey)])
+const toAddress = (id: string): string => (id.includes('@') ? id : Buffer.from(id, 'base64url').toString())
 
-const toAddress = ({ keys }: App, id: string): string =>
-  id.includes('@') ? id : (openSealedToken(keys, CONTEXT, id, MAX_ID_LENGTH)?.takeRest().toString() ?? '')
-
-function requireContact({ app, db, accountId, id }: Call): Contacts {
-  const [first, ...others] = audience.findContactsOf(db, accountId, toAddress(app, id))
+function requireContact({ db, accountId, id }: Call): Contacts {
+  const [first, ...others] = audience.findContactsOf(db, accountId, toAddress(id))
   if (!first) throw notFound('contact_not_found', 'Contact not found; name it by its id or its address.')
   return [first, ...others]
 }
 
-function requireMember({ app, db, accountId }: Call, segment: string, contact: string): Contacts {
-  const found = findContact(db, store.getList(db, accountId, segment).id, toAddress(app, contact))
+function requireMember({ db, accountId }: Call, segment: string, contact: string): Contacts {
+  const found = findContact(db, store.getList(db, accountId, segment).id, toAddress(contact))
   if (!found) throw notFound('contact_not_found', 'The segment has no such contact.')
   return [found]
 }
@@ -234,10 +228,10 @@ export const toSegment = ({ uuid, name, createdAt }: store.ContactList) => ({
 const parseMetadata = ([{ metadata }]: Contacts): JsonObject => JSON.parse(metadata ?? '{}') as JsonObject
 
 /** A contact is unsubscribed when no list has it as active or pending. */
-export function toListed(app: Pick<App, 'keys'>, contacts: Contacts) {
+export function toListed(contacts: Contacts) {
   const { first_name: first, last_name: last } = parseMetadata(contacts)
   return {
-    id: toId(app, contacts),
+    id: toId(contacts),
     email: contacts[0].email,
     first_name: typeof first === 'string' ? first : null,
     last_name: typeof last === 'string' ? last : null,
@@ -251,10 +245,10 @@ const toProperty = (value: unknown) =>
     ? { type: 'number' as const, value }
     : { type: 'string' as const, value: typeof value === 'string' ? value : JSON.stringify(value) }
 
-export function toDetail(app: Pick<App, 'keys'>, contacts: Contacts) {
+export function toDetail(contacts: Contacts) {
   const { first_name, last_name, ...others } = parseMetadata(contacts)
   const properties = Object.entries(others).map(([key, value]) => [key, toProperty(value)] as const)
-  return { object: 'contact' as const, ...toListed(app, contacts), properties: Object.fromEntries(properties) }
+  return { object: 'contact' as const, ...toListed(contacts), properties: Object.fromEntries(properties) }
 }
 
 export const toTopics = ({ app, accountId }: Pick<Call, 'app' | 'accountId'>, address: string) =>

@@ -13,7 +13,7 @@ import type { JsonObject } from '#platform/json-object.ts'
 import type { Millis } from '#platform/time/clock.ts'
 import { listUnknown, readText, requireJsonObject, requireText } from './body.ts'
 import { pageOfRows } from './list.ts'
-import { deletes, on, toReference } from './route.ts'
+import { type Call, deletes, on, toReference } from './route.ts'
 
 /** Deleting a domain also ends its mail; `app` passes the use case of another feature. */
 export interface DomainRouteOptions {
@@ -27,12 +27,12 @@ export const domainRoutes = ({ deleteDomain }: DomainRouteOptions) => [
   on('GET /domains', READS, (call) =>
     pageOfRows(call, 'domains', domains.getDomain, (...of) => domains.listDomains(...of).domains, toListedDomain),
   ),
-  on('POST /domains', WRITES, async ({ app, actor, read, headers }) => {
-    const wanted = read(['name', ...CHANGEABLE])
+  on('POST /domains', WRITES, async (call) => {
+    const { app, actor } = call
+    const wanted = call.read(['name', ...CHANGEABLE])
     const name = requireText(wanted, 'name')
     // Read before anything is created, so that a wrong field creates nothing.
-    const { ignored, ...changes } = readChanges(wanted)
-    setIgnored(headers, ignored)
+    const changes = readChanges(call, wanted)
     const { domain } = await domains.createDomain(app, actor, name)
     const changed = await applyChanges(app, actor, domain, changes).catch(async (error: unknown) => {
       // A client that gets an error repeats the whole request.
@@ -44,10 +44,10 @@ export const domainRoutes = ({ deleteDomain }: DomainRouteOptions) => [
   on('GET /domains/:id', READS, ({ app, db, accountId, id }) =>
     toDomainDetail(app, domains.getDomain(db, accountId, id)),
   ),
-  on('PATCH /domains/:id', WRITES, async ({ app, actor, accountId, id, read, headers }) => {
-    const { ignored, ...changes } = readChanges(read(CHANGEABLE))
-    setIgnored(headers, ignored)
-    return toReference('domain', await applyChanges(app, actor, domains.getDomain(app.db, accountId, id), changes))
+  on('PATCH /domains/:id', WRITES, async (call) => {
+    const { app, db, actor, accountId, id } = call
+    const changes = readChanges(call, call.read(CHANGEABLE))
+    return toReference('domain', await applyChanges(app, actor, domains.getDomain(db, accountId, id), changes))
   }),
   on('POST /domains/:id/verify', WRITES, async ({ app, actor, id }) =>
     toReference('domain', (await verifyDomain(app, actor, id)).domain),
@@ -58,15 +58,15 @@ export const domainRoutes = ({ deleteDomain }: DomainRouteOptions) => [
 /** Region, TLS, return path and tracking by domain do not exist here. */
 const CHANGEABLE = ['capabilities', 'tracking_subdomain']
 
-function readChanges(body: JsonObject) {
+function readChanges({ headers }: Call, body: JsonObject) {
   const capabilities = requireJsonObject(body['capabilities'])
   const receiving = readText(capabilities, 'receiving')
   if (receiving !== undefined && receiving !== 'enabled' && receiving !== 'disabled')
     throw invalid('capabilities.receiving', 'capabilities.receiving must be enabled or disabled.')
+  setIgnored(headers, listUnknown(capabilities, ['receiving'], 'capabilities.'))
   return {
     receiving: receiving === undefined ? undefined : receiving === 'enabled',
     trackingSubdomain: readText(body, 'tracking_subdomain') || undefined,
-    ignored: listUnknown(capabilities, ['receiving'], 'capabilities.'),
   }
 }
 
@@ -74,7 +74,7 @@ async function applyChanges(
   app: App,
   actor: Actor,
   domain: domains.Domain,
-  { receiving, trackingSubdomain }: Omit<ReturnType<typeof readChanges>, 'ignored'>,
+  { receiving, trackingSubdomain }: ReturnType<typeof readChanges>,
 ): Promise<domains.Domain> {
   const id = formatUuid(domain.uuid)
   if (receiving !== undefined) await domains.changeDomain(app, actor, id, { inboundEnabled: receiving })

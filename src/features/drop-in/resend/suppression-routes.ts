@@ -94,7 +94,7 @@ function findSuppression(app: App, accountId: number, idOrEmail: string): list.S
 
 function requireSuppression(app: App, accountId: number, idOrEmail: string): list.Suppression {
   const found = findSuppression(app, accountId, idOrEmail)
-  if (!found) throw notFound('suppression_not_found', 'list.Suppression not found; name it by its id or its address.')
+  if (!found) throw notFound('suppression_not_found', 'Suppression not found; name it by its id or its address.')
   return found
 }
 

@@ -8,7 +8,7 @@ import { setIgnored } from '#platform/http/ignored-fields.ts'
 import { formatUuid } from '#platform/ids.ts'
 import { missingField, readText, readTexts, requireText } from './body.ts'
 import { pageOf } from './list.ts'
-import { deletes, on, toReference } from './route.ts'
+import { type Call, deletes, on, toReference } from './route.ts'
 
 /** Above the number of webhooks that an account may have. */
 const MAX_WEBHOOKS = 1000
@@ -27,9 +27,8 @@ export const webhookRoutes = [
     const url = requireText(wanted, 'endpoint')
     const names = readTexts(wanted, 'events', MAX_EVENT_NAMES)
     if (!names || names.length === 0) throw missingField('events')
-    const { events, ignored } = translateEvents(names)
+    const events = translateEvents(names, headers)
     const { webhook, secret } = await createWebhook(app, actor, { url, events, format: 'resend' })
-    setIgnored(headers, ignored)
     return { ...toReference('webhook', webhook), signing_secret: secret }
   }),
   on('GET /webhooks/:id', READS, ({ app, accountId, id }) => ({
@@ -42,12 +41,10 @@ export const webhookRoutes = [
     const before = getWebhook(app.db, accountId, id)
     const wanted = read(['endpoint', 'events', 'status'])
     const names = readTexts(wanted, 'events', MAX_EVENT_NAMES)
-    const { events, ignored } = names ? translateEvents(names) : { events: before.events, ignored: [] }
+    const events = names ? translateEvents(names, headers) : before.events
     const isActive = parseStatus(readText(wanted, 'status')) ?? before.isActive
     const url = readText(wanted, 'endpoint') ?? before.url
-    const changed = await changeWebhook(app, actor, id, { url, events, isActive })
-    setIgnored(headers, ignored)
-    return toReference('webhook', changed)
+    return toReference('webhook', await changeWebhook(app, actor, id, { url, events, isActive }))
   }),
   on('DELETE /webhooks/:id', WRITES, deletes('webhook', deleteWebhook)),
 ]
@@ -64,8 +61,8 @@ type EventName = keyof typeof RESEND_EVENTS
 
 const isEventName = (name: string): name is EventName => Object.hasOwn(RESEND_EVENTS, name)
 
-/** Our names of events. Those that do not exist here are left out; throws a 422 when no other remains. */
-function translateEvents(names: readonly string[]): { readonly events: string[]; readonly ignored: string[] } {
+/** Our names of events. Those that do not exist here are ignored; throws a 422 when no other remains. */
+function translateEvents(names: readonly string[], headers: Call['headers']): string[] {
   const events = names.filter(isEventName).map((name) => RESEND_EVENTS[name])
   if (events.length === 0)
     throw invalid(
@@ -73,7 +70,12 @@ function translateEvents(names: readonly string[]): { readonly events: string[];
       `events must name at least one of ${Object.keys(RESEND_EVENTS).join(', ')}.`,
       'unknown_event',
     )
-  return { events, ignored: names.filter((name) => !isEventName(name)).map((name) => `events.${name}`) }
+  const ignored = names.filter((name) => !isEventName(name))
+  setIgnored(
+    headers,
+    ignored.map((name) => `events.${name}`),
+  )
+  return events
 }
 
 function parseStatus(text: string | undefined): boolean | undefined {

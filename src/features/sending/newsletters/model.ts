@@ -5,7 +5,7 @@ import * as S from '#platform/http/schemas.ts'
 import { KiB, MiB } from '#platform/units.ts'
 import { NEWSLETTER_STATUSES } from './states.ts'
 
-const MAX_SUBJECT_LENGTH = 998
+export const MAX_SUBJECT_LENGTH = 998
 const MAX_BODY_LENGTH = 1 * MiB
 export const MAX_DATA_BYTES = 64 * KiB
 /** Lists omit larger bodies, because a page has up to a hundred newsletters. */

@@ -228,6 +228,8 @@ function toStoredFields(db: Database, accountId: number, provided: NewsletterCha
 
 function parseSubject(subject: string): string {
   if (subject.trim() === '') throw invalid('subject', 'subject must not be empty.')
+  if (subject.length > model.MAX_SUBJECT_LENGTH)
+    throw invalid('subject', `subject must have at most ${model.MAX_SUBJECT_LENGTH} characters.`)
   requireHeaderSafe('subject', subject)
   return subject
 }

@@ -7,7 +7,6 @@ import type { Database } from 'bun:sqlite'
 import type { Actor, App } from '#features/core/app/app.ts'
 import { auditChange, createSystemActor } from '#features/core/audit-logs/audit.ts'
 import { findMailbox } from '#features/receiving/agent-mailboxes/mailboxes.ts'
-import { getInbound } from '#features/receiving/inbound/api/inbound-emails.ts'
 import {
   deleteRouteRow,
   findRoute,
@@ -22,14 +21,13 @@ import {
 } from '#features/receiving/route-rules/rows.ts'
 import { requireScope } from '#features/setup/api-keys/scopes.ts'
 import { type Domain, findDomain, findDomainByName } from '#features/setup/domains/domains.ts'
-import { replayRange } from '#features/webhooks/webhooks/history/replay.ts'
 import { requireCallable } from '#features/webhooks/webhooks/manage/change.ts'
 import {
   beforeRouteChange,
   deleteRouteWebhook,
   setRouteWebhook,
 } from '#features/webhooks/webhooks/manage/route-webhook.ts'
-import { findRouteWebhook, listWebhooks, type Webhook } from '#features/webhooks/webhooks/manage/webhooks.ts'
+import { findRouteWebhook, type Webhook } from '#features/webhooks/webhooks/manage/webhooks.ts'
 import type { Tx } from '#platform/db/commit.ts'
 import { prepareStatements } from '#platform/db/open.ts'
 import { newestFirst, type RowWindow } from '#platform/db/row-window.ts'
@@ -72,7 +70,6 @@ const SELECT = `SELECT r.id, r.uuid, r.account_id AS accountId, r.domain_id AS d
   last_failure_reason AS lastFailureReason, last_success_at AS lastSuccessAt FROM ${TABLES}`
 
 const sql = prepareStatements((db) => ({
-  eventOf: db.prepare<{ seq: number | null }, [number]>('SELECT event_seq AS seq FROM inbound_emails WHERE id = ?'),
   byUuid: db.prepare<Row, [Uint8Array, number]>(`${SELECT} WHERE r.uuid = ? AND r.account_id = ?`),
   byId: db.prepare<Row, [number]>(`${SELECT} WHERE r.id = ?`),
   list: newestFirst<Row, [number]>(db, SELECT, `${TABLES} WHERE r.account_id = ?`, 'r.id'),
@@ -114,28 +111,6 @@ export function getRouteWebhook(db: Database, accountId: number, id: string): We
   if (!webhook)
     throw conflict('webhook_inactive', 'The route has no webhook_url, so nothing is sent; set one with PUT first.')
   return webhook
-}
-
-/**
- * Posts a received email again to the URL of its route, and to the account's webhooks for received mail. Throws 404, and
- * 409 when there is neither.
- */
-export async function replayInbound(app: App, actor: Actor, id: string): Promise<void> {
-  const { accountId } = actor
-  const { id: rowId, routeUuid } = getInbound(app.db, accountId, id)
-  const seq = sql(app.db).eventOf.get(rowId)?.seq ?? 0
-  const route = routeUuid && getRoute(app.db, accountId, formatUuid(routeUuid))
-  const hooks = listWebhooks(app.db, accountId, { limit: MAX_ROUTES, offset: 0 }).rows
-  const posting = hooks.filter(({ isActive, events }) => isActive && events.includes('email.inbound'))
-  const range = { from_seq: seq, to_seq: seq }
-  if (seq === 0 || (!route?.webhookUrl && posting.length === 0))
-    throw conflict(
-      'inbound_not_posted',
-      'Nothing is posted for this email: no webhook, and no route with a URL, gets it.',
-    )
-  if (route?.webhookUrl) await replayRange(app, actor, formatUuid(route.uuid), range, getRouteWebhook)
-  for (const { uuid } of posting)
-    await replayRange(app, actor, formatUuid(uuid), { ...range, events: ['email.inbound'] })
 }
 
 export function listRoutes(db: Database, accountId: number, page: RowWindow) {

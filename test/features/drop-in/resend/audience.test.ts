@@ -165,6 +165,14 @@ describe('contacts', () => {
     expect(at(body, 'data', 0, 'reason')).toBe('unsubscribe')
     await dataOf(resend.contacts.update({ email: contact.email, unsubscribed: false }))
     expect(await isOff()).toBe(false)
+    // Nor is what was left alone: a topic.
+    const topic = (await dataOf(resend.topics.create({ name: 'Apart', defaultSubscription: 'opt_in' }))).id
+    await dataOf(
+      resend.contacts.topics.update({ email: contact.email, topics: [{ id: topic, subscription: 'opt_out' }] }),
+    )
+    await dataOf(resend.contacts.update({ email: contact.email, unsubscribed: false }))
+    const topics = (await dataOf(resend.contacts.topics.list({ email: contact.email }))).data
+    expect([await isOff(), topics.find(({ id }) => id === topic)?.subscription]).toEqual([false, 'opt_out'])
     // A complaint is not undone so.
     await service.api('POST', '/v1/suppressions', { email_address: contact.email, reason: 'complaint' })
     await dataOf(resend.contacts.update({ email: contact.email, unsubscribed: false }))
@@ -203,6 +211,8 @@ describe('topics', () => {
     const { id: contactId } = await dataOf(resend.contacts.create({ email, topics: [{ id, subscription: 'opt_out' }] }))
     const subscription = async () =>
       (await dataOf(resend.contacts.topics.list({ email }))).data.find((one) => one.id === id)?.subscription
+    // Programs say so of everybody whom they add.
+    await dataOf(resend.contacts.create({ email: `Choosy <${email}>`, topics: [{ id, subscription: 'opt_in' }] }))
     expect(await subscription()).toBe('opt_out')
     const send = { from: FROM, to: email, text: 'Hello', topicId: id }
     const stopped = await dataOf(resend.emails.send({ ...send, subject: 'To a topic' }))
@@ -222,6 +232,10 @@ describe('topics', () => {
     const unused = await dataOf(resend.topics.create({ name: 'Unused', defaultSubscription: 'opt_in' }))
     expect(await dataOf(resend.topics.remove(unused.id))).toEqual({ object: 'topic', id: unused.id, deleted: true })
     expect(await errorOf(resend.topics.get(unused.id))).toEqual(NOT_FOUND)
+    for (const name of ['北京', '上海']) await dataOf(resend.topics.create({ name, defaultSubscription: 'opt_in' }))
+    for (const limit of [0, 101, -1]) expect((await request('GET', `/topics?limit=${limit}`)).status).toBe(422)
+    const page = (await (await request('GET', '/topics?limit=1')).json()) as { data: object[]; has_more: boolean }
+    expect([page.data.length, page.has_more]).toEqual([1, true])
   })
 })
 
@@ -268,7 +282,10 @@ describe('broadcasts', () => {
     expect((await dataOf(resend.contacts.get({ email: 'tom@receiver.test' }))).unsubscribed).toBe(true)
     const again = await dataOf(resend.broadcasts.duplicate(id))
     await dataOf(resend.broadcasts.update(again.id, { subject: 'Second' }))
-    await dataOf(resend.broadcasts.send(again.id))
+    // Of two sends at the same time one wins; the other, and one after the end, are errors.
+    const sends = await Promise.all([resend.broadcasts.send(again.id), resend.broadcasts.send(again.id)])
+    expect(sends.filter(({ error }) => error === null)).toHaveLength(1)
+    expect(await errorOf(resend.broadcasts.send(id))).toMatchObject({ name: 'validation_error' })
     await eventually(async () => ((await received('Second')).length > 0 ? true : undefined))
     await eventually(async () => ((await dataOf(resend.broadcasts.get(again.id))).status === 'sent' ? true : undefined))
     expect((await received('Second')).map(({ to }) => to)).toEqual(['nameless@receiver.test'])
@@ -306,6 +323,7 @@ describe('broadcasts', () => {
     ['a foreign sender', { from: 'a@elsewhere.test' }, 'validation_error'],
     ['an unknown placeholder', { html: '{{{WHAT}}}' }, 'validation_error'],
     ['an unknown topic', { topic_id: UNKNOWN }, 'validation_error'],
+    ['a long subject', { subject: 'x'.repeat(999) }, 'validation_error'],
     ['words that are no time', { send: true, scheduled_at: 'whenever' }, 'validation_error'],
   ])('with a wrong value are an error and leave nothing: %s', async (_, change, name) => {
     const segment_id = (await dataOf(resend.segments.list())).data[0]?.id
@@ -381,7 +399,21 @@ describe('templates', () => {
     expect(await errorOf(resend.templates.create({ name: '', html: 'x' }))).toEqual(MISSING)
     const wrong = [{ key: 'A', type: 'number' as const, fallbackValue: 'x' as never }]
     expect(await errorOf(resend.templates.create({ name: 'W', html: 'x', variables: wrong }))).toEqual(INVALID)
-    expect(await errorOf(resend.templates.create({ name: 'W', html: '{{{a..b}}}' }))).toEqual(INVALID)
+    for (const html of ['{{{a..b}}}', '{{{true}}}', '{{{not}}}'])
+      expect(await errorOf(resend.templates.create({ name: 'W', html }))).toEqual(INVALID)
+  })
+
+  test('in our own syntax keep it when they get other fallbacks', async () => {
+    const html_body = '{% for i in items %}{{ i|upper }}{% endfor %}{{ city|default("Oslo", true) }}'
+    const own = { alias: 'own', name: 'Own', subject: '{% if a %}x{% endif %}', html_body }
+    await service.api('POST', '/v1/templates', own)
+    const variables = [{ key: 'city', type: 'string' as const, fallbackValue: 'Rome' }]
+    const { id } = await dataOf(resend.templates.update('own', { variables }))
+    const { body } = await service.api('GET', `/v1/templates/${id}`)
+    expect([at(body, 'data', 'subject'), at(body, 'data', 'html_body')]).toEqual([
+      own.subject,
+      html_body.replace('Oslo', 'Rome'),
+    ])
   })
 })
 
