@@ -9,9 +9,8 @@ import { findDomain } from '#features/setup/domains/domains.ts'
 import { invalid, notFound } from '#platform/errors.ts'
 import { isoTime, isoTimeOrNull } from '#platform/http/envelope.ts'
 import { parseUuid } from '#platform/ids.ts'
-import { readText, requireText } from './body.ts'
 import { pageOf, pageOfRows } from './list.ts'
-import { deletes, on } from './route.ts'
+import { deletes, on, readText, requireText } from './route.ts'
 
 const ADMIN = 'account:admin'
 

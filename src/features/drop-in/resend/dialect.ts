@@ -114,7 +114,7 @@ function classify({ status, code, details }: AppError): { readonly name: string;
   const field = details[0]?.field ?? ''
   if (code === 'missing_api_key') return { name: code, status: 401 }
   if (code === 'invalid_api_key') return { name: code, status: 403 }
-  if (code === 'insufficient_scope') return { name: 'restricted_api_key', status: 401 }
+  if (code === 'insufficient_scope' || code === 'restricted_key') return { name: 'restricted_api_key', status: 401 }
   if (code === 'idempotency_conflict') return { name: 'invalid_idempotent_request', status: 409 }
   if (code === 'quota_exceeded') return { name: 'monthly_quota_exceeded', status: 429 }
   if (code === 'missing_required_field') return { name: code, status: 422 }

@@ -11,9 +11,8 @@ import { setIgnored } from '#platform/http/ignored-fields.ts'
 import { formatUuid } from '#platform/ids.ts'
 import type { JsonObject } from '#platform/json-object.ts'
 import type { Millis } from '#platform/time/clock.ts'
-import { listUnknown, readText, requireJsonObject, requireText } from './body.ts'
 import { pageOfRows } from './list.ts'
-import { type Call, deletes, on, toReference } from './route.ts'
+import { type Call, deletes, listUnknown, on, readText, requireJsonObject, requireText, toReference } from './route.ts'
 
 /** Deleting a domain also ends its mail; `app` passes the use case of another feature. */
 export interface DomainRouteOptions {

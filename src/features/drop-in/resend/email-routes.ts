@@ -8,9 +8,8 @@ import type { Status } from '#features/sending/queue/status.ts'
 import type { RowWindow } from '#platform/db/row-window.ts'
 import { parseUuid } from '#platform/ids.ts'
 import { formatMailbox, parseMailboxList } from '#protocols/address/parse.ts'
-import { missingField } from './body.ts'
 import { readPage } from './list.ts'
-import { on } from './route.ts'
+import { missingField, on } from './route.ts'
 import { toSendAt, toTagPairs } from './translate.ts'
 
 export interface EmailRouteOptions {

@@ -11,9 +11,8 @@ import type { RowWindow } from '#platform/db/row-window.ts'
 import { invalid, notFound } from '#platform/errors.ts'
 import { isoTime } from '#platform/http/envelope.ts'
 import { formatUuid } from '#platform/ids.ts'
-import { missingField, readTexts, requireText } from './body.ts'
 import { readPage } from './list.ts'
-import { on } from './route.ts'
+import { missingField, on, readTexts, requireText } from './route.ts'
 
 const MAX_BATCH_SIZE = 100
 

@@ -6,9 +6,8 @@ import { invalid } from '#platform/errors.ts'
 import { isoTime } from '#platform/http/envelope.ts'
 import { setIgnored } from '#platform/http/ignored-fields.ts'
 import { formatUuid } from '#platform/ids.ts'
-import { missingField, readText, readTexts, requireText } from './body.ts'
 import { pageOf } from './list.ts'
-import { type Call, deletes, on, toReference } from './route.ts'
+import { type Call, deletes, missingField, on, readText, readTexts, requireText, toReference } from './route.ts'
 
 /** Above the number of webhooks that an account may have. */
 const MAX_WEBHOOKS = 1000

@@ -13,7 +13,7 @@ const MAILBOX_ROUTE = '/v1/agent-mailboxes/:id'
 /** Each of these sends through the acceptance of email, where the limits are, or changes a message of a mailbox. */
 const OF_ALL = [
   ...['/v1/emails', '/v1/emails/batch', '/v1/emails/check', '/mcp'].map((path) => `POST ${path}`),
-  // Mailgun and Postmark, also below their prefixes; Resend.
+  // Resend; Postmark; Mailgun; all also below their prefix.
   'POST /v3/:domain/messages',
   ...['/emails', '/emails/batch', '/email', '/email/batch'].map((path) => `POST ${path}`),
   ...['/email/withTemplate', '/email/batchWithTemplates'].map((path) => `POST ${path}`),
@@ -37,7 +37,7 @@ export function requireRouteOfKey({ limits }: Actor, called: CalledRoute): void 
   if (!isRestricted(limits)) return
   const mailbox = limits?.mailbox
   const isRead = method === 'GET' || method === 'HEAD'
-  const pattern = route.replace(/^\/(?:postmark|mailgun)(?=\/)/, '').replace(/(?<=.)\/$/, '')
+  const pattern = route.replace(/^\/(?:postmark|mailgun|resend)(?=\/)/, '').replace(/(?<=.)\/$/, '')
   const name = `${isRead ? 'GET' : method} ${pattern}`
   const isInMailbox = pattern === MAILBOX_ROUTE || pattern.startsWith(`${MAILBOX_ROUTE}/`)
   if (mailbox && isInMailbox && params['id']?.toLowerCase() !== mailbox.id)

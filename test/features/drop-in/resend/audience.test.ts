@@ -441,3 +441,16 @@ test('a key that may only send has none of these routes', async () => {
   for (const { error } of await Promise.all(calls))
     expect(error).toMatchObject({ statusCode: 401, name: 'restricted_api_key' })
 })
+
+test('a key of which sends become drafts has sends only', async () => {
+  const scopes = ['emails:send', 'emails:read', 'contacts:read']
+  const { body } = await service.api('POST', '/v1/api-keys', { name: 'Drafts', scopes, drafts: true })
+  const limited = createResend({ url: service.url, key: String(at(body, 'data', 'key')) })
+  const email = { from: FROM, to: 'waits@receiver.test', subject: 'Waits', text: 'x' }
+  const { id } = await dataOf(limited.emails.send(email))
+  expect((await dataOf(limited.batch.send([email]))).data).toHaveLength(1)
+  expect(at((await service.api('GET', `/v1/emails/${id}`)).body, 'data', 'status')).toBe('draft')
+  await dataOf(limited.emails.cancel(id))
+  const calls = [limited.broadcasts.send(UNKNOWN), limited.contacts.create({ email: 'x@receiver.test' })]
+  for (const { error } of await Promise.all(calls)) expect(error).toMatchObject({ name: 'restricted_api_key' })
+})
