@@ -165,14 +165,14 @@ export async function sendBulk(context: SendContext, body: unknown) {
   const translate = (email: unknown) => translateMessage(email, options).request
   const input = { emails, idempotencyKey, translate, isAllOrNone: true }
   const { operation_id } = await acceptBatch(app, actor, input, admit)
-  return { Id: operation_id, Status: 'Accepted', SubmittedAt: isoTime(app.clock.now()) }
+  return { Id: operation_id, Status: 'Accepted' as const, SubmittedAt: isoTime(app.clock.now()) }
 }
 
 /** All emails are on disk as soon as the request has been answered. */
 export function readBulk(app: App, { accountId }: Actor, id: string) {
   const { uuid, createdAt, totalItems } = getOperation(app.db, accountId, id)
   const progress = { TotalMessages: totalItems, PercentageCompleted: 100, Subject: '' }
-  return { Id: formatUuid(uuid), Status: 'Completed', SubmittedAt: isoTime(createdAt), ...progress }
+  return { Id: formatUuid(uuid), Status: 'Completed' as const, SubmittedAt: isoTime(createdAt), ...progress }
 }
 
 const translateOptionsOf = ({ app, actor, isTemplated, ignored }: SendContext): TranslateOptions => ({

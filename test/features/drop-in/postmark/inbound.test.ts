@@ -1,17 +1,22 @@
 /** @module Bulk sends and received messages by Postmark's own client. */
 import { afterAll, beforeAll, expect, test } from 'bun:test'
 import { type Models, ServerClient } from 'postmark'
-import type { toInboundDetails } from '#features/drop-in/postmark/inbound-routes.ts'
+import type { toInboundDetails, toInboundMessage } from '#features/drop-in/postmark/inbound-routes.ts'
 import type { readBulk, sendBulk } from '#features/drop-in/postmark/send.ts'
 import { type RouteService, startRouteService } from '#test/features/webhooks/inbound-routes/fixture.ts'
 import { at } from '#test/support/api.ts'
 import { UUID } from '#test/support/email-api.ts'
 
-/** Compiles only while what the service returns has what the client's types have. */
+/** `Ours` can be used wherever the client expects `Theirs`. */
+type Fits<Theirs, Ours extends Theirs> = [Theirs, Ours]
+/** With the texts of the client's enum. */
+type Texts<T extends { Status: string }> = Omit<T, 'Status'> & { Status: `${T['Status']}` }
+
 export type Held = [
-  Record<keyof Models.InboundMessageDetails, unknown> & ReturnType<typeof toInboundDetails>,
-  Record<keyof Models.BulkEmailSendingResponse, unknown> & Awaited<ReturnType<typeof sendBulk>>,
-  Record<keyof Models.BulkEmailStatusResponse, unknown> & ReturnType<typeof readBulk>,
+  Fits<Models.InboundMessageDetails, ReturnType<typeof toInboundDetails>>,
+  Fits<Models.InboundMessage, ReturnType<typeof toInboundMessage>>,
+  Fits<Texts<Models.BulkEmailSendingResponse>, Awaited<ReturnType<typeof sendBulk>>>,
+  Fits<Texts<Models.BulkEmailStatusResponse>, ReturnType<typeof readBulk>>,
 ]
 
 const UNKNOWN = '01234567-89ab-7def-8123-456789abcdef'
