@@ -15,6 +15,7 @@ import { createHoldReader } from '#features/core/content-gc/deletion-hold.ts'
 import { createEventTime, flushCounters, forEachEventCount, readLastSeq } from '#features/core/events/record.ts'
 import { readConfirmedTime } from '#features/lifecycle/retention/run.ts'
 import { requireBillingConfig } from '#features/people/billing/stripe.ts'
+import { getMailbox } from '#features/receiving/agent-mailboxes/mailboxes.ts'
 import { compactSearchIndex } from '#features/receiving/agent-mailboxes/search.ts'
 import { createParser, type Parser } from '#features/receiving/inbound/process/parser.ts'
 import { getRequestLog } from '#features/reporting/logs/request-log.ts'
@@ -25,6 +26,7 @@ import { SourceNames } from '#features/sending/delivery/providers/outbound-sourc
 import { compactEmailSearch } from '#features/sending/queue/search.ts'
 import { type Authenticator, createAuthenticator } from '#features/setup/api-keys/keys.ts'
 import { setErasedKey } from '#features/setup/suppression-store/suppression-list-key.ts'
+import { attempt } from '#platform/attempt.ts'
 import { parseMonthName } from '#platform/content/read.ts'
 import { ContentStore } from '#platform/content/store.ts'
 import type { KeyRing } from '#platform/crypto/crypto.ts'
@@ -344,6 +346,7 @@ function composeApp(
       for (const committer of committers) areClean = (await scrubDatabase(committer)) && areClean
       return areClean
     },
+    findMailboxAddress: (accountId, id) => attempt(() => getMailbox(parts.db, accountId, id))?.address,
     memory: new MemoryBudget(config.memoryBudget),
     fairScheduler: new FairScheduler({ clock, overload: createTooManyPiecesError, maxPerOwner: MAX_PIECES_PER_OWNER }),
     resolver,

@@ -50,7 +50,6 @@ import { createSessionGate, isHttps } from '#features/people/team/sessions.ts'
 import { teamRoutes } from '#features/people/team/team-routes.ts'
 import { findUserByUuid, type User } from '#features/people/team/users.ts'
 import { LongPolls } from '#features/receiving/agent-mailboxes/long-polls.ts'
-import { getMailbox } from '#features/receiving/agent-mailboxes/mailboxes.ts'
 import { conversationRoutes, mailboxFileRoutes } from '#features/receiving/agent-mailboxes/message-routes.ts'
 import { agentMailboxRoutes } from '#features/receiving/agent-mailboxes/routes.ts'
 import { operatorComplaintRoutes } from '#features/receiving/complaints/operator-routes.ts'
@@ -101,9 +100,8 @@ import { trackingPages } from '#features/sending/tracking/pages.ts'
 import { trackingRoutes } from '#features/sending/tracking/routes.ts'
 import { trimTrailingSlashes } from '#features/sending/tracking/tokens.ts'
 import { unsubscribePages } from '#features/sending/unsubscribe/pages.ts'
-import { requireRouteOfKey } from '#features/setup/api-keys/restricted-routes.ts'
 import { apiKeyImportRoutes, apiKeyRoutes } from '#features/setup/api-keys/routes.ts'
-import { hasScope } from '#features/setup/api-keys/scopes.ts'
+import { hasScope, requireRouteOfKey } from '#features/setup/api-keys/scopes.ts'
 import { Challenges, challengePages } from '#features/setup/certificates/challenges.ts'
 import { certificateRoutes } from '#features/setup/certificates/operator-routes.ts'
 import { createScreen } from '#features/setup/certificates/screen.ts'
@@ -279,7 +277,7 @@ export function createRoutes(
     operationRoutes(app, {
       countEmails: (accountId, operationId) => countBroadcastEmails(app.db, accountId, operationId),
     }),
-    apiKeyRoutes(app, (accountId, id) => attempt(() => getMailbox(app.db, accountId, id))?.address),
+    apiKeyRoutes(app),
     authRoutes(app, people),
     passkeyRoutes(app, people),
     teamRoutes(app),

@@ -89,6 +89,8 @@ export interface App {
   readonly renderer: Renderer
   /** Ports on which this service listens. Each listener adds its own port; `fetch` never connects to them. */
   readonly ownPorts: Set<number>
+  /** The address of an agent mailbox of an account; undefined: it has none with this id. */
+  findMailboxAddress(accountId: number, id: string): string | undefined
   /** Undefined in a service that runs alone. */
   readonly cluster?: ClusterView | undefined
   /**

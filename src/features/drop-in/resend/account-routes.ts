@@ -4,7 +4,8 @@
  */
 import type { Actor, App } from '#features/core/app/app.ts'
 import * as log from '#features/reporting/logs/request-log.ts'
-import { type ApiKey, changeApiKey, createApiKey, listApiKeys, revokeApiKey } from '#features/setup/api-keys/keys.ts'
+import { changeApiKey, createApiKey, listApiKeys, revokeApiKey } from '#features/setup/api-keys/keys.ts'
+import type { ApiKey } from '#features/setup/api-keys/model.ts'
 import { findDomain } from '#features/setup/domains/domains.ts'
 import { invalid, notFound } from '#platform/errors.ts'
 import { isoTime, isoTimeOrNull } from '#platform/http/envelope.ts'

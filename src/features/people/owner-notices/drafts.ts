@@ -10,20 +10,21 @@ import type { OwnerNotice } from '#features/core/notices/notices.ts'
 import { listOwnerEmails } from '#features/people/team/users.ts'
 import { FRAME_POLICY, renderBlock, renderPage } from '#features/sending/capture/pages.ts'
 import { findEmail, listEmails, type StoredEmail } from '#features/sending/emails/read.ts'
-import { decideDraft, MAX_DRAFT_AGE_MS } from '#features/sending/emails/scheduled.ts'
+import { cancelEmail, MAX_DRAFT_AGE_MS, releaseEmail } from '#features/sending/emails/scheduled.ts'
+import type { DraftExtra } from '#features/sending/queue/email.ts'
 import { parseAttachments } from '#features/sending/queue/retire.ts'
 import { ANY_TIME } from '#features/sending/queue/search.ts'
 import { DRAFTS_KIND } from '#features/sending/queue/status.ts'
 import { trimTrailingSlashes } from '#features/sending/tracking/tokens.ts'
-import { openSealedToken, sealedTokenLength, sealToken } from '#platform/crypto/sealed-token.ts'
-import { encodeVarint } from '#platform/crypto/token-bytes.ts'
+import { openSealed, sealJson } from '#platform/crypto/sealed-token.ts'
 import { prepareStatements } from '#platform/db/open.ts'
+import { AppError } from '#platform/errors.ts'
 import { acceptsBody } from '#platform/http/body.ts'
 import { isoTime } from '#platform/http/envelope.ts'
 import { type Html, html, unlistedResponse } from '#platform/http/html.ts'
 import { clientIpOf } from '#platform/http/request-context.ts'
 import { parsePage } from '#platform/http/schemas.ts'
-import { formatUuid, type UuidBytes } from '#platform/ids.ts'
+import { formatUuid, parseUuid, type UuidBytes } from '#platform/ids.ts'
 import { truncate } from '#platform/text.ts'
 import type { Millis } from '#platform/time/clock.ts'
 import { minutes } from '#platform/units.ts'
@@ -38,13 +39,12 @@ const sql = prepareStatements((db) => ({
 }))
 
 const CONTEXT = 'draft-link'
-const UUID_BYTES = 16
-const MAX_TOKEN_LENGTH = sealedTokenLength(500)
 const MAX_NAMED = '20'
 
-/** @param address to which the link is sent */
-export const createDraftToken = ({ keys }: App, uuid: UuidBytes, expiresAt: Millis, address: string): string =>
-  sealToken(keys, CONTEXT, [uuid, encodeVarint(expiresAt), Buffer.from(address.toLowerCase())])
+/** What a link is for: the public id of the email, and the address to which it is sent. */
+type DraftLink = Readonly<{ id: string; expiresAt: Millis; address: string }>
+
+export const createDraftToken = ({ keys }: App, link: DraftLink): string => sealJson(keys, link, CONTEXT)
 
 export const DRAFT_NOTICE: OwnerNotice = {
   kind: DRAFTS_KIND,
@@ -59,7 +59,7 @@ export const DRAFT_NOTICE: OwnerNotice = {
       // What arrives here can be read by a program with a key, which would follow the link.
       const hasLinks = !sql(app.db).receiving.get(domainOfMailbox(address).toLowerCase())
       const rows = emails.map(({ uuid, createdAt, subject, recipients }) => {
-        const token = createDraftToken(app, uuid, createdAt + MAX_DRAFT_AGE_MS, address)
+        const token = createDraftToken(app, { id: formatUuid(uuid), expiresAt: createdAt + MAX_DRAFT_AGE_MS, address })
         const to = recipients.map((recipient) => recipient.address).join(', ')
         return `"${truncate(subject, 100)}"\nto ${truncate(to, 200)}${hasLinks ? `\n${url}/release/${token}` : ''}`
       })
@@ -69,48 +69,50 @@ export const DRAFT_NOTICE: OwnerNotice = {
   },
 }
 
-/** What a token is for; undefined if it is not ours, too old, or for somebody who is no owner any more. */
+/** The email of a token; undefined if it is not ours, too old, or for somebody who is no owner any more. */
 function openToken({ clock, db, keys }: App, token: string) {
-  const facts = openSealedToken(keys, CONTEXT, token, MAX_TOKEN_LENGTH)
-  const uuid = facts && (Uint8Array.from(facts.take(UUID_BYTES)) as UuidBytes)
-  const account = uuid && facts.takeInteger() > clock.now() && sql(db).account.get(uuid)
+  const link = openSealed<DraftLink>(keys, token, CONTEXT)
+  const uuid = link && link.expiresAt > clock.now() ? parseUuid(link.id) : undefined
+  const account = uuid && sql(db).account.get(uuid)
   const email = account && findEmail(db, account.accountId, uuid)
-  if (!email) return undefined
-  const address = facts.takeRest().toString()
+  if (!link || !email) return undefined
   const owners = [account.address, ...listOwnerEmails(db, account.accountId)].map((owner) => owner.toLowerCase())
-  return owners.includes(address) ? { account, email, address } : undefined
+  return owners.includes(link.address.toLowerCase()) ? { account, email, link } : undefined
 }
 
 export const draftPages = (app: App) =>
   new Elysia()
-    .get('/release/:token', ({ params }) => showDraft(app, openToken(app, params.token)), { detail: { hide: true } })
+    .get('/release/:token', ({ params }) => showDraft(app, params.token), { detail: { hide: true } })
     .post(
       '/release/:token',
       async ({ params, body, request }) => {
         const opened = openToken(app, params.token)
         const { action } = (body ?? {}) as { readonly action?: unknown }
-        if (opened?.email.status !== 'draft' || (action !== 'release' && action !== 'discard'))
-          return showDraft(app, opened)
-        const { account, email, address } = opened
-        const actor = { ...createSystemActor(account), ipAddress: clientIpOf(request) }
-        const audited = { via: 'link', address }
-        return showState((await decideDraft(app, actor, formatUuid(email.uuid), { action, audited })).status)
+        const decide = action === 'release' ? releaseEmail : action === 'discard' ? cancelEmail : undefined
+        if (opened?.email.status === 'draft' && decide) {
+          const { account, link } = opened
+          const actor = { ...createSystemActor(account), ipAddress: clientIpOf(request) }
+          // When somebody decides at the same time, the page shows what became of it.
+          await decide(app, actor, link.id, { via: 'link', address: link.address }).catch((error: unknown) => {
+            if (!(error instanceof AppError) || error.status >= 500) throw error
+          })
+        }
+        return showDraft(app, params.token)
       },
       { detail: { hide: true, ...acceptsBody('json-or-form') } },
     )
 
 const page = (title: string, main: Html, status = 200) => unlistedResponse(renderPage(title, main), status)
 
-const showState = (status: string): Response =>
-  status === 'cancelled'
-    ? page('Discarded', html`<p>The email is cancelled: nothing of it is sent.</p>`)
-    : page('Released', html`<p>The email is released; its status is ${status}.</p>`)
-
-function showDraft(app: App, opened: ReturnType<typeof openToken>): Response {
+function showDraft(app: App, token: string): Response {
+  const opened = openToken(app, token)
   if (!opened)
     return page('This link is no longer valid', html`<p>Sign in to the dashboard to see which emails wait.</p>`, 404)
   const { account, email } = opened
-  if (email.status !== 'draft') return showState(email.status)
+  if (email.status !== 'draft') {
+    const isDiscarded = email.status === 'cancelled' || email.status === 'rejected'
+    return page(isDiscarded ? 'Discarded' : 'Released', html`<p>The status of the email is ${email.status}.</p>`)
+  }
   const [text, body] = [email.textRef, email.htmlRef].map((ref) =>
     ref === null ? null : new TextDecoder().decode(app.content.get(ref)),
   )
@@ -124,9 +126,13 @@ ${body != null && html`<h2>HTML</h2><iframe title="HTML of the message" sandbox 
   )
 }
 
-const listFacts = ({ from, recipients, attachments, scheduledAt }: StoredEmail): (readonly [string, string])[] => [
-  ['from', from],
-  ...recipients.map(({ kind, mailbox, address }) => [kind, mailbox ?? address] as const),
-  ...parseAttachments(attachments).map(({ filename, size }) => ['file', `${filename} (${size} bytes)`] as const),
-  ['sent', scheduledAt === null ? 'at once' : isoTime(scheduledAt)],
-]
+function listFacts({ from, extra, recipients, attachments, scheduledAt }: StoredEmail) {
+  const { reply_to: replyTo } = JSON.parse(extra ?? '{}') as DraftExtra
+  return [
+    ['from', from],
+    ...recipients.map(({ kind, mailbox, address }) => [kind, mailbox ?? address]),
+    ...(replyTo === undefined ? [] : [['replies to', replyTo]]),
+    ...parseAttachments(attachments).map(({ filename, size }) => ['file', `${filename} (${size} bytes)`]),
+    ['sent', scheduledAt === null ? 'at once' : isoTime(scheduledAt)],
+  ]
+}

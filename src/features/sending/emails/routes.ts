@@ -26,7 +26,7 @@ import { parseUuid, type UuidBytes } from '#platform/ids.ts'
 import * as model from './model.ts'
 import { getEmail, listEmails, readEmailEvents, type StoredEmail } from './read.ts'
 import { resendEmail } from './resend.ts'
-import { cancelEmail, decideDraft, rescheduleEmail } from './scheduled.ts'
+import { cancelEmail, releaseEmail, rescheduleEmail } from './scheduled.ts'
 import { parseSearch, type SearchResult, searchEmails } from './search-list.ts'
 import * as wire from './wire.ts'
 
@@ -215,18 +215,14 @@ export const oneEmailRoutes = (app: App, options: OneEmailRouteOptions) =>
         ),
       },
     )
-    .post(
-      '/:id/release',
-      async ({ actor, params }) => dataBody(await decideDraft(app, actor, params.id, { action: 'release' })),
-      {
-        params,
-        response: DataBody(SendResponse),
-        detail: describeWith('drafts:release')(
-          'Release a draft',
-          'Sends an email that a key or mailbox with `drafts` left as a draft: at its `send_at`, or now. A 409 `email_not_draft` if it is none any more, so of several releases one sends.',
-        ),
-      },
-    )
+    .post('/:id/release', async ({ actor, params }) => dataBody(await releaseEmail(app, actor, params.id)), {
+      params,
+      response: DataBody(SendResponse),
+      detail: describeWith('drafts:release')(
+        'Release a draft',
+        'Sends an email that a key or mailbox with `drafts` left as a draft: at its `send_at`, or now. A 409 `email_not_draft` if it is none any more, so of several releases one sends.',
+      ),
+    })
     .post('/:id/cancel', async ({ actor, params }) => dataBody(await cancelEmail(app, actor, params.id)), {
       params,
       response: DataBody(SendResponse),

@@ -44,14 +44,17 @@ const sql = prepareStatements((db) => ({
   ),
 }))
 
+/** How a person decided, for the audit log. */
+type Audited = Readonly<Record<string, string>>
+
 /** Cancels one email; throws a 404 if it is missing or neither scheduled nor a draft (any more). */
-export async function cancelEmail(app: App, actor: Actor, id: string): Promise<SendResponse> {
+export async function cancelEmail(app: App, actor: Actor, id: string, audited?: Audited): Promise<SendResponse> {
   const uuid = parseUuid(id)
   const emailId = await app.commit.writeFromReserve((tx) => {
     const email = uuid && sql(tx.db).byUuid.get(uuid, actor.accountId)
     // A restricted key may discard what waits for a person, not what others have scheduled.
     const isForbidden = isRestricted(actor.limits) && email?.status !== DRAFT
-    if (!email || isForbidden || !cancelInTransaction(app, tx, actor, email))
+    if (!email || isForbidden || !cancelInTransaction(app, tx, actor, email, audited))
       throw notFound('email_not_found', 'Scheduled email not found; only scheduled emails and drafts can be cancelled.')
     return email.id
   })
@@ -59,13 +62,7 @@ export async function cancelEmail(app: App, actor: Actor, id: string): Promise<S
 }
 
 /** Like `cancelEmail`, inside the caller's transaction. Returns false if the email is neither scheduled nor a draft. */
-export function cancelInTransaction(
-  app: App,
-  tx: Tx,
-  actor: Actor,
-  email: ScheduledRow,
-  audited?: Decision['audited'],
-): boolean {
+export function cancelInTransaction(app: App, tx: Tx, actor: Actor, email: ScheduledRow, audited?: Audited): boolean {
   const now = app.eventTime()
   const cancelled = cancelScheduled(tx, email, now)
   if (cancelled === 0) return false
@@ -75,35 +72,29 @@ export function cancelInTransaction(
   return true
 }
 
-/** What a person decides about a draft; `audited`: how. */
-export interface Decision {
-  readonly action: 'release' | 'discard'
-  readonly audited?: Readonly<Record<string, string>>
-}
-
 /**
- * Releases or discards a draft; resolves when that is on disk. Throws 404, and 409 `email_not_draft` for an email that
- * is no draft (any more), so that of several decisions one counts.
+ * Releases a draft; resolves when that is on disk. Throws 404, and 409 `email_not_draft` for an email that is no draft
+ * (any more), so that of several decisions one counts.
  */
-export async function decideDraft(app: App, actor: Actor, id: string, decision: Decision): Promise<SendResponse> {
+export async function releaseEmail(app: App, actor: Actor, id: string, audited?: Audited): Promise<SendResponse> {
   const uuid = parseUuidParam(id, 'email_not_found', 'email')
   const emailId = await app.commit.write((tx) => {
     const email = sql(tx.db).byUuid.get(uuid, actor.accountId)
     if (!email) throw notFoundById('email_not_found', 'email')
     if (email.status !== DRAFT)
       throw conflict('email_not_draft', `Only a draft can be released; this email is ${statusName(email.status)}.`)
-    if (decision.action === 'discard') cancelInTransaction(app, tx, actor, email, decision.audited)
-    else {
-      const { lanes, at } = releaseDraft(tx, email, app.eventTime())
-      auditChange(app, tx, actor, 'email.released', email.uuid, decision.audited)
-      tx.afterCommit(() => {
-        for (const lane of lanes) app.mailDue.emit({ lane, at })
-      })
-    }
+    const { lanes, at } = releaseDraft(tx, email, app.eventTime())
+    auditChange(app, tx, actor, 'email.released', email.uuid, audited)
+    announceDue(app, tx, lanes, at)
     return email.id
   })
   return readSendResponse(app, emailId)
 }
+
+const announceDue = (app: App, tx: Tx, lanes: ReadonlySet<string>, at: Millis): void =>
+  tx.afterCommit(() => {
+    for (const lane of lanes) app.mailDue.emit({ lane, at })
+  })
 
 /** Cancels drafts that are too old. Call it about every hour. */
 export async function cancelOldDrafts(app: App, signal: AbortSignal): Promise<void> {
@@ -140,9 +131,7 @@ export async function rescheduleEmail(
     const [from, to] = [isoTimeOrNull(email.scheduledAt), isoTime(at)]
     const changes = describeChanges({ scheduled_at: from }, { scheduled_at: to })
     auditChange(app, tx, actor, 'email.rescheduled', email.uuid, { from, to, ...changes })
-    tx.afterCommit(() => {
-      for (const lane of lanes) app.mailDue.emit({ lane, at })
-    })
+    announceDue(app, tx, lanes, at)
     return email.id
   })
   return readSendResponse(app, emailId)

@@ -100,7 +100,7 @@ export function insertEmail(
     expiresIn === undefined ? provided : { ...provided, extra: { ...provided.extra, expires_in: expiresIn } }
   const dueAt = email.scheduledAt ?? app.clock.now()
   // Here, because every email passes here, whatever interface it came by.
-  consumeDailyLimit(app, tx, actor)
+  consumeDailyLimit(app, tx, actor, email.recipients.length)
   const isDraft = email.isDraft === true || actor.limits?.drafts === true
   const accepted = isDraft || email.scheduledAt !== undefined ? 'scheduled' : 'queued'
   const waiting = isDraft ? 'draft' : accepted

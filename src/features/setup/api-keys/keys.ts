@@ -15,19 +15,10 @@ import { isoTime } from '#platform/http/envelope.ts'
 import { parseName } from '#platform/http/validation.ts'
 import { formatUuid, newUuid, parseUuid, randomBase62 } from '#platform/ids.ts'
 import type { Millis } from '#platform/time/clock.ts'
-import { applyLimits, isRestricted, type LimitsInput } from './limits.ts'
+import { applyLimits, isRestricted } from './limits.ts'
+import type { ApiKey, ApiKeyChange, LimitsInput } from './model.ts'
 import { hasScope, MAILBOX_SCOPES, RESTRICTED_SCOPES, SCOPES } from './scopes.ts'
 import type { apiKeys } from './tables.ts'
-
-export interface ApiKey {
-  readonly id: string
-  readonly name: string
-  readonly keyPrefix: string
-  readonly scopes: readonly string[]
-  readonly limits: ActorLimits
-  readonly lastUsedAt: Millis | null
-  readonly createdAt: Millis
-}
 
 type Row = Readonly<Omit<typeof apiKeys.$inferSelect, 'hash'>> & { readonly accountUuid: Uint8Array }
 
@@ -102,7 +93,7 @@ export async function createApiKey(
   inTransaction?: (tx: Tx, id: string) => void,
 ): Promise<ApiKey & { key: string }> {
   const name = parseName(input.name)
-  const limits = applyLimits(actor, actor.limits ?? {}, input.limits ?? {}, app.clock.now())
+  const limits = applyLimits(app, actor, actor.limits ?? {}, input.limits ?? {})
   const scopes = resolveScopes(actor, input.scopes ?? [], limits)
   const key = input.key ?? `${KEY_PREFIX}${randomBase62(RANDOM_LENGTH)}`
   if (!KEY_PATTERN.test(key))
@@ -136,12 +127,6 @@ const toLimitsMetadata = ({ expiresAt, domains, networks, drafts, recipients, da
   mailbox_id: mailbox?.id,
 })
 
-/** A change of a key; what is undefined stays as it is. */
-export interface ApiKeyChange extends LimitsInput {
-  readonly name?: string | undefined
-  readonly scopes?: readonly string[] | undefined
-}
-
 /**
  * Changes a key, from its next request on. Throws 404, and 422 for an empty change and when the changed key could do
  * more than the actor: a key that can already do more can only be renamed.
@@ -157,7 +142,7 @@ export function changeApiKey(app: App, actor: Actor, id: string, change: ApiKeyC
     const name = change.name === undefined ? before.name : parseName(change.name)
     const { name: _, ...access } = change
     const isNameOnly = Object.values(access).every((value) => value === undefined)
-    const limits = isNameOnly ? before.limits : applyLimits(actor, before.limits, change, app.clock.now())
+    const limits = isNameOnly ? before.limits : applyLimits(app, actor, before.limits, change)
     const scopes = isNameOnly ? before.scopes : resolveScopes(actor, change.scopes ?? before.scopes, limits)
     sql(tx.db).update.run(name, JSON.stringify(scopes), limits.expiresAt ?? null, toLimitsJson(limits), row.id)
     const after = { name, scopes, ...toLimitsMetadata(limits) }

@@ -17,45 +17,45 @@ import { parseDateTime } from '#platform/time/date-time.ts'
 import { days } from '#platform/units.ts'
 import { parseDomain } from '#protocols/address/domain.ts'
 import { normaliseAddress, parseMailbox } from '#protocols/address/parse.ts'
+import type { LimitsInput } from './model.ts'
 
 /** Maximum number of domains, and of networks. */
 export const MAX_LIMIT_ENTRIES = 50
 const MAX_ALLOWED_RECIPIENTS = 100
 
-/** Limits as a request names them: null removes one, undefined leaves it. */
-export interface LimitsInput {
-  readonly expires_at?: string | null | undefined
-  readonly domains?: readonly string[] | null | undefined
-  readonly networks?: readonly string[] | null | undefined
-  readonly drafts?: boolean | null | undefined
-  readonly allowed_recipients?: readonly string[] | null | undefined
-  readonly daily_limit?: number | null | undefined
-  /** The mailbox of `mailbox_id`. */
-  readonly mailbox?: ActorLimits['mailbox'] | null
-}
-
 /**
  * The limits after a request. Throws 422 for a malformed or empty one, and for one beyond what the actor itself has.
  * @param before those that stay where the request names none
+ * @param input null removes one, undefined leaves it
  */
-export function applyLimits(actor: Actor, before: ActorLimits, input: LimitsInput, now: Millis): ActorLimits {
-  const { expires_at: expiresAt, domains, networks, drafts, daily_limit: dailyLimit, mailbox } = input
-  const { allowed_recipients: recipients } = input
+export function applyLimits(
+  app: Pick<App, 'clock' | 'findMailboxAddress'>,
+  actor: Actor,
+  before: ActorLimits,
+  input: LimitsInput,
+): ActorLimits {
   const limits: ActorLimits = {
-    expiresAt:
-      expiresAt === undefined ? before.expiresAt : expiresAt === null ? undefined : parseExpiry(expiresAt, now),
-    domains: domains === undefined ? before.domains : parseList('domains', domains, toDomain),
-    networks: networks === undefined ? before.networks : parseList('networks', networks, parseNetwork),
-    drafts: drafts === undefined ? before.drafts : drafts || undefined,
-    recipients:
-      recipients === undefined
-        ? before.recipients
-        : parseList('allowed_recipients', recipients?.length === 0 ? null : recipients, parseAllowed),
-    dailyLimit: dailyLimit === undefined ? before.dailyLimit : (dailyLimit ?? undefined),
-    mailbox: mailbox === undefined ? before.mailbox : (mailbox ?? undefined),
+    expiresAt: change(before.expiresAt, input.expires_at, (text) => parseExpiry(text, app.clock.now())),
+    domains: change(before.domains, input.domains, (names) => parseList('domains', names, toDomain)),
+    networks: change(before.networks, input.networks, (ranges) => parseList('networks', ranges, parseNetwork)),
+    drafts: change(before.drafts, input.drafts, (isOn) => isOn || undefined),
+    recipients: change(before.recipients, input.allowed_recipients, (entries) =>
+      entries.length === 0 ? undefined : parseList('allowed_recipients', entries, parseAllowed),
+    ),
+    dailyLimit: change(before.dailyLimit, input.daily_limit, (emails) => emails),
+    mailbox: change(before.mailbox, input.mailbox_id, (id) => requireMailbox(app, actor, id)),
   }
   requireWithin(actor.limits ?? {}, limits)
   return limits
+}
+
+const change = <Given, T>(before: T, given: Given | null | undefined, parse: (given: Given) => T): T | undefined =>
+  given === undefined ? before : given === null ? undefined : parse(given)
+
+function requireMailbox(app: Pick<App, 'findMailboxAddress'>, { accountId }: Actor, id: string) {
+  const address = app.findMailboxAddress(accountId, id)
+  if (address === undefined) throw invalid('mailbox_id', 'There is no agent mailbox with this id.', 'mailbox_not_found')
+  return { id: id.toLowerCase(), address }
 }
 
 function parseExpiry(text: string, now: Millis): Millis {
@@ -68,10 +68,9 @@ function parseExpiry(text: string, now: Millis): Millis {
 /** Without an entry a key could do nothing, which is hardly meant. */
 function parseList(
   field: 'domains' | 'networks' | 'allowed_recipients',
-  entries: readonly string[] | null,
+  entries: readonly string[],
   parse: (text: string, field: string) => string,
-): readonly string[] | undefined {
-  if (entries === null) return undefined
+): readonly string[] {
   const max = field === 'allowed_recipients' ? MAX_ALLOWED_RECIPIENTS : MAX_LIMIT_ENTRIES
   if (entries.length === 0 || entries.length > max)
     throw invalid(field, `${field} must have 1 to ${max} entries; null means no restriction.`)
@@ -162,25 +161,30 @@ export function requireAllowedEmail(app: Pick<App, 'clock' | 'db'>, actor: Actor
       `This API key may not send to ${refused.map(({ address }) => address).join(', ')}; an administrator of the account can add them to its allowed_recipients.`,
       'recipient_not_allowed',
     )
-  requireDailyLimit(app, app.db, actor)
+  requireDailyLimit(app, app.db, actor, email.recipients.length)
 }
 
 const dayMetric = ({ id }: Actor): string => `api-key:${id}`
 
-function requireDailyLimit({ clock }: Pick<App, 'clock'>, db: Database, actor: Actor): void {
+function requireDailyLimit({ clock }: Pick<App, 'clock'>, db: Database, actor: Actor, count: number): void {
   const max = actor.limits?.dailyLimit
+  if (max === undefined) return
   const now = clock.now()
-  if (max === undefined || readCounter(db, actor.accountId, dayMetric(actor), startOfDay(now)) < max) return
+  const used = readCounter(db, actor.accountId, dayMetric(actor), startOfDay(now))
+  if (used + count <= max) return
   throw tooManyRequests(
     'daily_limit',
-    `This API key may send ${max} emails a day (UTC), and has; an administrator of the account can raise its daily_limit.`,
+    `This API key may send ${max} emails a day (UTC), one for each recipient, and has ${Math.max(0, max - used)} left; an administrator of the account can raise its daily_limit.`,
     (startOfDay(now) + days(1) - now) / 1000,
   )
 }
 
-/** Counts an email of a key with a daily limit, in the transaction that inserts it; throws 429 beyond the limit. */
-export function consumeDailyLimit(app: Pick<App, 'clock'>, tx: Tx, actor: Actor): void {
-  requireDailyLimit(app, tx.db, actor)
+/**
+ * Counts the recipients of an email of a key with a daily limit, in the transaction that inserts it; throws 429 beyond
+ * the limit. Suppressed ones count too: they are part of what the program tried.
+ */
+export function consumeDailyLimit(app: Pick<App, 'clock'>, tx: Tx, actor: Actor, count: number): void {
+  requireDailyLimit(app, tx.db, actor, count)
   if (actor.limits?.dailyLimit !== undefined)
-    countNow(tx, actor.accountId, dayMetric(actor), startOfDay(app.clock.now()), 1)
+    countNow(tx, actor.accountId, dayMetric(actor), startOfDay(app.clock.now()), count)
 }

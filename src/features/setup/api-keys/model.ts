@@ -1,10 +1,20 @@
 /** @module Wire form of API keys. */
-import { Type } from '@sinclair/typebox'
+import { type Static, Type } from '@sinclair/typebox'
+import type { ActorLimits } from '#features/core/app/app.ts'
 import { isoTimeOrNull } from '#platform/http/envelope.ts'
 import { extraFields, Nullable, OptionalNullable, StrictObject, Timestamp, Uuid } from '#platform/http/schemas.ts'
 import { toWire } from '#platform/http/wire.ts'
 import type { Millis } from '#platform/time/clock.ts'
-import type { ApiKey } from './keys.ts'
+
+export interface ApiKey {
+  readonly id: string
+  readonly name: string
+  readonly keyPrefix: string
+  readonly scopes: readonly string[]
+  readonly limits: ActorLimits
+  readonly lastUsedAt: Millis | null
+  readonly createdAt: Millis
+}
 
 const FIELDS = {
   id: Uuid({ description: 'Id of the key.' }),
@@ -22,7 +32,9 @@ const FIELDS = {
     }),
     drafts: Type.Boolean({ description: 'Whether what the key sends is a draft until a person releases it.' }),
     allowed_recipients: Type.Array(Type.String(), { description: 'Whom the key may send to; empty: all.' }),
-    daily_limit: Nullable(Type.Integer(), { description: 'Emails that the key may send on a day (UTC); null: any.' }),
+    daily_limit: Nullable(Type.Integer(), {
+      description: 'Emails, one for each recipient, that the key may send on a day (UTC); null: any.',
+    }),
     mailbox_id: Nullable(Uuid(), { description: 'The only agent mailbox of the key; null: it is for all.' }),
   }),
   last_used_at: Nullable(Timestamp(), {
@@ -61,7 +73,8 @@ const LIMIT_FIELDS = {
     'The only addresses, or whole domains as `@example.com`, that the key may send to; any other in to, cc or bcc is a 422. Null or empty: all.',
   ),
   daily_limit: OptionalNullable(Type.Integer({ minimum: 1, maximum: 1_000_000 }), {
-    description: 'How many emails the key may send on a day (UTC), drafts included; null: no limit of its own.',
+    description:
+      'How many emails, one for each recipient, the key may send on a day (UTC), drafts included; null: no limit of its own.',
   }),
   mailbox_id: OptionalNullable(Type.String(), {
     description:
@@ -92,6 +105,10 @@ export const ApiKeyPatch = StrictObject({
     }),
   ),
 })
+
+/** A change of a key; what is undefined stays as it is. */
+export type ApiKeyChange = Static<typeof ApiKeyPatch>
+export type LimitsInput = Omit<ApiKeyChange, 'name' | 'scopes'>
 
 /** @param now decides whether the key has expired */
 export const toApiKeyWire = (key: ApiKey, now: Millis) => {

@@ -2,9 +2,8 @@
 import { Type } from '@sinclair/typebox'
 import { Elysia } from 'elysia'
 import { actForAccount } from '#features/core/accounts/accounts.ts'
-import type { Actor, App } from '#features/core/app/app.ts'
+import type { App } from '#features/core/app/app.ts'
 import { authenticated, commandRoute, describeWith } from '#features/core/app/http.ts'
-import { invalid } from '#platform/errors.ts'
 import { dataBody, onePageBody } from '#platform/http/envelope.ts'
 import { DataBody, PageBody } from '#platform/http/schemas.ts'
 import { changeApiKey, createApiKey, listApiKeys, revokeApiKey } from './keys.ts'
@@ -14,22 +13,7 @@ const tags = ['API keys']
 const params = Type.Object({ id: Type.String({ description: 'Id of the key.' }) })
 const administers = describeWith('account:admin')
 
-/** The address of an agent mailbox of the account; undefined: there is none with this id. */
-type FindMailbox = (accountId: number, id: string) => string | undefined
-
-/** The limits of a body, with the mailbox that it names. Throws 422 when there is none. */
-function toLimits<Body extends { readonly mailbox_id?: string | null | undefined }>(
-  { accountId }: Actor,
-  { mailbox_id: id, ...limits }: Body,
-  findMailbox: FindMailbox,
-) {
-  if (id == null) return { ...limits, mailbox: id }
-  const address = findMailbox(accountId, id)
-  if (address === undefined) throw invalid('mailbox_id', 'There is no agent mailbox with this id.', 'mailbox_not_found')
-  return { ...limits, mailbox: { id: id.toLowerCase(), address } }
-}
-
-export const apiKeyRoutes = (app: App, findMailbox: FindMailbox) =>
+export const apiKeyRoutes = (app: App) =>
   new Elysia({ prefix: '/v1/api-keys', tags })
     .use(authenticated)
     .get(
@@ -44,7 +28,7 @@ export const apiKeyRoutes = (app: App, findMailbox: FindMailbox) =>
       '/',
       async ({ actor, body, status }) => {
         const { name, scopes, ...limits } = body
-        const created = await createApiKey(app, actor, { name, scopes, limits: toLimits(actor, limits, findMailbox) })
+        const created = await createApiKey(app, actor, { name, scopes, limits })
         return status(201, dataBody({ ...toApiKeyWire(created, app.clock.now()), key: created.key }))
       },
       {
@@ -56,9 +40,7 @@ export const apiKeyRoutes = (app: App, findMailbox: FindMailbox) =>
     .patch(
       '/:id',
       async ({ actor, params, body }) =>
-        dataBody(
-          toApiKeyWire(await changeApiKey(app, actor, params.id, toLimits(actor, body, findMailbox)), app.clock.now()),
-        ),
+        dataBody(toApiKeyWire(await changeApiKey(app, actor, params.id, body), app.clock.now())),
       {
         params,
         body: ApiKeyPatch,

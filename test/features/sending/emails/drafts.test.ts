@@ -6,8 +6,9 @@ import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from '
 import { createHmac } from 'node:crypto'
 import { createRoutes } from '#app/http.ts'
 import { createDraftToken, DRAFT_NOTICE } from '#features/people/owner-notices/drafts.ts'
+import { autoRespond } from '#features/receiving/agent-mailboxes/auto-responder.ts'
 import { cancelOldDrafts } from '#features/sending/emails/scheduled.ts'
-import { parseUuid, type UuidBytes } from '#platform/ids.ts'
+import { parseUuid } from '#platform/ids.ts'
 import { days, minutes } from '#platform/units.ts'
 import { connect } from '#test/features/drop-in/mcp/clients.ts'
 import {
@@ -17,6 +18,7 @@ import {
   sendMessage,
   startSubmissionFixture,
 } from '#test/features/drop-in/submission/fixture.ts'
+import { createReceived } from '#test/features/receiving/agent-mailboxes/reply-support.ts'
 import { type ApiResponse, at } from '#test/support/api.ts'
 import { eventually } from '#test/support/app.ts'
 import { expectBalanced } from '#test/support/consistency.ts'
@@ -25,7 +27,7 @@ import { EMAIL, expectError, VERIFIED } from '#test/support/email-api.ts'
 import { deliverMessage, getTestMailbox } from '#test/support/mailboxes.ts'
 import { createNoticeSender, listServiceMail } from '#test/support/notices.ts'
 import { type Sink, startSink } from '#test/support/sink.ts'
-import { createTestUser } from '#test/support/users.ts'
+import { createTestUser, PASSWORD, signIn } from '#test/support/users.ts'
 
 setDefaultTimeout(60_000)
 
@@ -178,6 +180,24 @@ const WAYS: readonly (readonly [string, (key: string) => Promise<string>])[] = [
       return String(at((await service.api('POST', '/email', body, { key: '', headers })).body, 'MessageID'))
     },
   ],
+  ...['', '/mailgun'].map(
+    (prefix) =>
+      [
+        `Mailgun at "${prefix}"`,
+        async (key: string) => {
+          const body = new FormData()
+          for (const [name, value] of Object.entries({ from: EMAIL.from, to: EMAIL.to, subject: 'Hello', text: 'Hi' }))
+            body.set(name, value)
+          const headers = { authorization: `Basic ${btoa(`api:${key}`)}` }
+          const answer = await fetch(`${service.url}${prefix}/v3/${VERIFIED}/messages`, {
+            method: 'POST',
+            body,
+            headers,
+          })
+          return ((await answer.json()) as { id: string }).id.slice(1).split('@')[0] ?? ''
+        },
+      ] as const,
+  ),
   [
     'the hook of Supabase',
     async (key) => {
@@ -282,11 +302,12 @@ describe('an email of a key with drafts', () => {
         // The agent may discard its draft, which the test before this one does.
         if (path.endsWith('/cancel') && (body === '{}' || path.startsWith('/resend/'))) continue
         const url = path.replace(/:(\w+)/g, (_, name) =>
-          name === 'id' && path.includes('agent-mailboxes') ? mailboxId : draft,
+          name === 'domain' ? VERIFIED : name === 'id' && path.includes('agent-mailboxes') ? mailboxId : draft,
         )
+        const isMailgun = /^(\/mailgun)?\/v[34]\//.test(path)
         const headers = {
-          authorization: `Bearer ${key}`,
-          'content-type': 'application/json',
+          authorization: isMailgun ? `Basic ${btoa(`api:${key}`)}` : `Bearer ${key}`,
+          'content-type': isMailgun ? 'application/x-www-form-urlencoded' : 'application/json',
           'x-postmark-server-token': key,
         }
         const answer = await fetch(`${service.url}${url}`, { method, body, headers })
@@ -296,19 +317,16 @@ describe('an email of a key with drafts', () => {
       }
     const inMailbox = (path: string) => `/v1/agent-mailboxes/:id/messages/:mid${path}`
     // The others need no key: they ask for a password, or for the token of a link.
-    expect([...open].filter((name) => !/ \/(v1\/auth\/|join|reset-password|setup|logout)/.test(name)).sort()).toEqual(
+    expect(
+      [...open].filter((name) => !/ \/(v1\/auth\/|join|reset-password|setup|logout|oauth\/)/.test(name)).sort(),
+    ).toEqual(
       [
         ...['', '/postmark'].flatMap((prefix) =>
           ['', 'batch', 'batchWithTemplates', 'withTemplate'].map((name) => `POST ${prefix}/email/${name}`),
         ),
-        ...[
-          'POST /emails/',
-          'POST /emails/batch',
-          ...['POST /resend/emails/', 'POST /resend/emails/batch'],
-          'POST /v1/emails/',
-          'POST /v1/emails/batch',
-          'POST /v1/emails/check',
-        ],
+        ...['/emails/', '/resend/emails/', '/v1/emails/'].flatMap((path) => [`POST ${path}`, `POST ${path}batch`]),
+        ...['', '/mailgun'].map((prefix) => `POST ${prefix}/v3/:domain/messages`),
+        'POST /v1/emails/check',
         ...['POST /v1/emails/:id/cancel', 'POST /v1/emails/:id/resend', 'POST /v1/templates/:id/render'],
         ...['ack', 'nack', 'reply'].map((name) => `POST ${inMailbox(`/${name}`)}`),
         ...[`DELETE ${inMailbox('')}`, `PUT ${inMailbox('/labels')}`],
@@ -381,7 +399,7 @@ describe('allowed_recipients', () => {
 })
 
 // Proves: draft-6
-test('daily_limit is exact for 50 sends at once, counts batches and drafts, and begins again the next day', async () => {
+test('daily_limit is exact for 50 sends at once, counts recipients, batches and drafts, and begins again the next day', async () => {
   const { key } = await newKey({ daily_limit: 12, drafts: true })
   const answers = await Promise.all(Array.from({ length: 50 }, () => service.send({}, { key })))
   expect(answers.filter(({ status }) => status === 202)).toHaveLength(12)
@@ -393,6 +411,18 @@ test('daily_limit is exact for 50 sends at once, counts batches and drafts, and 
     (await batch(other)).status,
     (await service.send({}, { key: other })).status,
   ]).toEqual([202, 429, 202])
+  // Each recipient counts, so that one email to many is no way around it.
+  const many = (await newKey({ daily_limit: 3 })).key
+  const to = (count: number) => ({ to: Array.from({ length: count }, (_, i) => `bob${i}@receiver.test`) })
+  const refused = await service.send(to(4), { key: many })
+  expectError(refused, 429, 'daily_limit')
+  expect(JSON.stringify(refused.body)).toContain('3 left')
+  expect((await service.send(to(2), { key: many })).status).toBe(202)
+  expect((await service.send(to(2), { key: many })).status).toBe(429)
+  // A repeated request is no new email.
+  const repeated = { idempotency_key: 'again' }
+  expect((await service.send(repeated, { key: many })).status).toBe(202)
+  expect(at((await service.send(repeated, { key: many })).body, 'data', 'replayed')).toBe(true)
   service.clock.advance(days(1))
   expect((await service.send({}, { key: other })).status).toBe(202)
 })
@@ -436,6 +466,14 @@ describe('a key for one mailbox', () => {
       'mailbox_not_found',
       'mailbox_id',
     )
+    // The mailbox must be one of the account of the key, which is here another one.
+    const child = (await post('/v1/accounts', { name: 'Child', email: 'child@example.net', password: PASSWORD })).id
+    expectError(
+      await service.api('POST', `/v1/accounts/${child}/api-keys`, { name: 'x', mailbox_id: mailboxId }),
+      422,
+      'mailbox_not_found',
+      'mailbox_id',
+    )
     // With the mailbox, its keys end.
     const own = (await newKey({ mailbox_id: foreign })).key
     await service.api('DELETE', `/v1/agent-mailboxes/${foreign}`)
@@ -452,6 +490,15 @@ test('replies of a mailbox with drafts wait, whoever sends them but a person; on
   expect(await post(`${path}/messages/${message}/reply`, { text_body: 'Yes.' })).toMatchObject({ status: 'draft' })
   const { key } = await newKey({ scopes: ['mailboxes:write', 'emails:send'] })
   expectError(await service.api('PATCH', path, { drafts: false }, { key }), 403, 'insufficient_scope')
+  await service.api('PATCH', `${path}/auto-responder`, { enabled: true, rules: [{ reply: { text_body: 'Soon.' } }] })
+  const received = createReceived({ toAddresses: [`careful@${VERIFIED}`] })
+  await autoRespond(service.app, getTestMailbox(service.app, service.actor.accountId, id), received)
+  expect(at((await service.api('GET', '/v1/emails')).body, 'data', 0)).toMatchObject({ status: 'draft' })
+  await createTestUser(service.app, service.actor, 'paula@example.net', 'owner')
+  const person = await signIn(service, 'paula@example.net')
+  expect((await person.ask('POST', `${path}/messages/${message}/reply`, { text_body: 'Me.' })).body).toMatchObject({
+    data: { status: 'queued' },
+  })
   expect((await service.api('PATCH', path, { drafts: false })).body).toMatchObject({ data: { drafts: false } })
   expect(await post(`${path}/messages/${message}/reply`, { text_body: 'No.' })).toMatchObject({ status: 'queued' })
 })
@@ -468,7 +515,12 @@ describe('the link in the mail to owners', () => {
     const { app } = service
     await createTestUser(app, service.actor, 'olga@example.net', 'owner')
     await createTestUser(app, service.actor, `me@${VERIFIED}`, 'owner')
-    const draft = { ...EMAIL, subject: 'Offer <b>', html_body: '<script>x</script><p>Buy</p>' }
+    const draft = {
+      ...EMAIL,
+      subject: 'Offer <b>',
+      html_body: '<script>x</script><p>Buy</p>',
+      reply_to: 'boss@receiver.test',
+    }
     const [{ id }, discarded] = [
       await post('/v1/emails', draft, agent),
       await post('/v1/emails', { ...EMAIL, subject: 'Bad' }, agent),
@@ -490,6 +542,7 @@ describe('the link in the mail to owners', () => {
       expect((await fetch(`${service.url}${path}`, { method })).status).toBe(200)
     const shown = await visit(path)
     expect(shown.text).toContain('bob@receiver.test')
+    expect(shown.text).toContain('replies to: <bdi>boss@receiver.test')
     expect(shown.text).not.toContain('<script>')
     expect(shown.headers.get('content-security-policy')).toContain("default-src 'none'")
     expect((await visit(path, 'other')).status).toBe(200)
@@ -504,8 +557,8 @@ describe('the link in the mail to owners', () => {
         expect(
           JSON.stringify((await service.api('GET', `/v1/emails/${own}${part}`, undefined, { key: agent })).body),
         ).not.toContain('/release/')
-    expect((await visit(path, 'release')).text).toContain('Released')
-    expect((await visit(path, 'release')).text).toContain('Released')
+    const texts = await Promise.all(Array.from({ length: 5 }, async () => (await visit(path, 'release')).text))
+    for (const text of texts) expect(text).toContain('Released')
     await eventually(async () => ((await statusOf(id)) === 'sent' ? true : undefined))
     expect(sink.messages.filter(({ raw }) => raw.includes('Offer'))).toHaveLength(1)
     expect((await visit(pathOf('Bad'), 'discard')).text).toContain('Discarded')
@@ -521,7 +574,7 @@ describe('the link in the mail to owners', () => {
     const stranger = await service.newAccount()
     await createTestUser(app, stranger, 'foreign@example.net', 'owner')
     const tokenFor = (address: string, expiresAt = clock.now() + days(1)) =>
-      createDraftToken(app, parseUuid(id) as UuidBytes, expiresAt, address)
+      createDraftToken(app, { id, expiresAt, address })
     const good = tokenFor('olga@example.net')
     expect((await visit(`/release/${good}`)).status).toBe(200)
     const bad = [
