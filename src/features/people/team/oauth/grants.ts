@@ -35,6 +35,8 @@ interface Code {
   /** Of the program. */
   readonly name: string
   readonly scopes: readonly string[]
+  /** Whether its emails wait until a person releases them. */
+  readonly drafts: boolean
   readonly accountId: number
   readonly userId: number
   /** Who may exchange the code, as `bindCode` returns it. */
@@ -114,7 +116,7 @@ export async function exchangeCode(app: App, { findOwner }: Authenticator, field
   const issuedAt = app.clock.now()
   if (!membership || Math.abs(issuedAt - consent.at) >= CODE_VALID_MS)
     throw invalidGrant('The code is not of this service, or has expired')
-  const { key, scopes, accountId } = consent
+  const { key, scopes, drafts, accountId } = consent
   const used = findOwner(key)
   if (used) {
     await endGrants(app, [sql(app.db).find.get(parseUuid(used.id) ?? null)])
@@ -124,7 +126,7 @@ export async function exchangeCode(app: App, { findOwner }: Authenticator, field
     throw invalidGrant('The code has another client_id, redirect_uri or code_verifier')
   const actor: Actor = { ...toUserActor(user, membership), scopes: scopesOf(membership.role) }
   const name = `${consent.name} (connected by ${user.email})`.slice(0, 200)
-  const { id } = await createApiKey(app, actor, { name, scopes, key }, (tx, keyId) =>
+  const { id } = await createApiKey(app, actor, { name, scopes, key, limits: { drafts } }, (tx, keyId) =>
     sql(tx.db).insert.run({ keyUuid: parseUuid(keyId) ?? null, accountId, userId: user.id, issuedAt }),
   )
   await endOldGrants(app, user.id, accountId)

@@ -7,6 +7,7 @@
 import { Elysia } from 'elysia'
 import type { Actor, App } from '#features/core/app/app.ts'
 import type { Authenticator } from '#features/setup/api-keys/keys.ts'
+import { RESTRICTED_SCOPES } from '#features/setup/api-keys/scopes.ts'
 import { AppError } from '#platform/errors.ts'
 import { html, ownFormResponse, PAGE_HEADERS } from '#platform/http/html.ts'
 import { createNetworkLimiter, requireTaken } from '#platform/http/rate-limit.ts'
@@ -172,6 +173,7 @@ ${hiddenField('request', flow.binding)}
 ${hiddenField('account', formatUuid(account.uuid))}
 <fieldset><legend>It may read</legend>${boxes(READ, true)}</fieldset>
 <fieldset><legend>It may also</legend>${boxes(CHANGE, false)}</fieldset>
+${offered.includes('emails:send') && html`<fieldset><legend>When it sends emails</legend><label class="box"><input type="checkbox" name="drafts" value="yes" checked> They wait until a person releases them</label></fieldset>`}
 <button name="decision" value="allow">Connect</button>
 <button class="quiet" name="decision" value="deny">Cancel</button>
 </form>
@@ -214,9 +216,18 @@ ${hiddenField('account', formatUuid(account.uuid))}
     const scopes = offered.filter((scope) => field(scope) !== '')
     const isAllowed = field('decision') === 'allow'
     if (isAllowed && scopes.length === 0) return showConsent(form, actor, flow, 'Tick at least one box, or cancel.')
+    const drafts = scopes.includes('emails:send') && field('drafts') !== ''
+    const excluded = drafts ? scopes.filter((scope) => !RESTRICTED_SCOPES.includes(scope)).map(toLabel) : []
+    if (isAllowed && excluded.length > 0)
+      return showConsent(
+        form,
+        actor,
+        flow,
+        `If its emails wait, it cannot also: ${excluded.join(', ')}. Choose one of the two.`,
+      )
     if (!cookie.take(request, () => true)) throw stale()
     const { name, binding } = flow
-    const code = createCode(app, { name, scopes, binding, accountId: account.accountId, userId: user.id })
+    const code = createCode(app, { name, scopes, drafts, binding, accountId: account.accountId, userId: user.id })
     return goBack(flow, isAllowed ? { code } : { error: 'access_denied' }, cookie.end)
   })
   return routes

@@ -200,6 +200,23 @@ describe('consent', () => {
     expect([ofBen.scope.includes('emails:send'), ofBen.scope.includes('admin')]).toEqual([true, false])
   })
 
+  test('makes drafts of what the program sends, unless the user lets it leave', async () => {
+    const keyOf = async (change: Record<string, string | undefined>) => {
+      await connectClient(service, { 'emails:send': 'yes', ...change })
+      return at((await service.api('GET', '/v1/api-keys')).body, 'data', 0) as Record<string, unknown>
+    }
+    expect(await keyOf({})).toMatchObject({ drafts: true, scopes: expect.arrayContaining(['emails:send']) })
+    expect(await keyOf({ drafts: undefined, 'domains:write': 'yes' })).toMatchObject({ drafts: false })
+    // Without emails there is nothing to wait for.
+    expect(await keyOf({ 'emails:send': undefined, 'domains:write': 'yes' })).toMatchObject({ drafts: false })
+    const page = await openConsent(service, authorizeUrl(service.url, await registered(CALLBACK)))
+    const both = { 'emails:send': 'yes', 'domains:write': 'yes' }
+    expect(await page.answer(both)).toMatchObject({
+      status: 422,
+      html: expect.stringContaining('it cannot also: Verify domains.'),
+    })
+  })
+
   test('is for the account that the user chooses', async () => {
     const other = await service.newAccount()
     const both = await createTestUser(service.app, other, 'both@people.test', 'viewer')

@@ -49,7 +49,7 @@ test.skipIf(!isChromiumAvailable())('a person signs in with a code, reads who as
     expect(lines.filter((box) => box === null || box.height < 44)).toEqual([])
   }
   expect(await narrowOverflowPx(page)).toBe(0)
-  expect(await page.locator('input:checked').count()).toBe(7)
+  expect(await page.locator('input:checked').count()).toBe(8)
   expect(open.requested.filter((url) => !url.startsWith(service.url))).toEqual([])
   await page.getByLabel('Send emails').check()
   await page.getByRole('button', { name: 'Connect' }).click()
