@@ -162,6 +162,46 @@ describeInBrowser('API keys in the dashboard', (open) => {
     await service.api('DELETE', `/v1/api-keys/${id}`)
   })
 
+  test('a key for an agent is restricted, and its drafts are released and discarded', async () => {
+    const { app, api } = service
+    await api('POST', '/v1/domains', { domain: 'agents.test' })
+    app.db.run("UPDATE domains SET verified_at = 1, inbound_enabled = 1 WHERE domain = 'agents.test'")
+    const mailbox = at((await api('POST', '/v1/agent-mailboxes', { local_part: 'helper' })).body, 'data', 'id')
+    await using dashboard = await open(service, ADA)
+    const { page } = dashboard
+    await dashboard.goTo('/keys/new')
+    await page.getByLabel('Name').fill('helper')
+    await page.getByLabel('Emails wait until a person releases them').check()
+    await page.getByLabel('Allowed recipients').fill('@receiver.test')
+    await page.getByLabel('Emails a day').fill('5')
+    await page.getByLabel('Mailbox').selectOption('helper@agents.test')
+    await page.getByRole('button', { name: 'Create the key' }).click()
+    await page.getByText('Copy it now').waitFor()
+    const key = (await page.locator('[data-secret]').textContent()) ?? ''
+    expect((await listKeys())[0]).toMatchObject({
+      drafts: true,
+      allowed_recipients: ['@receiver.test'],
+      daily_limit: 5,
+      mailbox_id: mailbox,
+    })
+    const statusOf = async (id: string) => at((await api('GET', `/v1/emails/${id}`)).body, 'data', 'status')
+    for (const [button, confirm, status] of [
+      ['Release', 'Release', 'queued'],
+      ['Discard', 'Discard it', 'cancelled'],
+    ] as const) {
+      const email = { from: 'helper@agents.test', to: 'bob@receiver.test', subject: 'An offer', text_body: 'Hello Bob' }
+      const id = String(at((await api('POST', '/v1/emails', email, { key })).body, 'data', 'id'))
+      await dashboard.goTo(`/emails/${id}`)
+      await page.getByText('It is a draft').first().waitFor()
+      await page.getByRole('button', { name: button, exact: true }).click()
+      await page.getByRole('dialog').getByRole('button', { name: confirm, exact: true }).click()
+      await page.getByRole('dialog').waitFor({ state: 'detached' })
+      expect(await statusOf(id)).toBe(status)
+      await page.getByRole('button', { name: 'Release', exact: true }).waitFor({ state: 'detached' })
+    }
+    expect(dashboard.errors).toEqual([])
+  })
+
   test('what was typed stays when the server cannot be reached, is busy or refuses', async () => {
     await using dashboard = await open(service, ADA)
     const { page } = dashboard

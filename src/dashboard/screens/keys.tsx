@@ -201,7 +201,7 @@ const RESTRICTIONS: readonly KeyField[] = [
     hint: 'Addresses, or domains as @example.com. Empty: any.',
     placeholder: '@example.com',
   },
-  { name: 'daily_limit', label: 'Emails a day', kind: 'number', hint: 'Empty: no limit of its own.' },
+  { name: 'daily_limit', label: 'Emails a day', kind: 'number', hint: 'One for each recipient. Empty: no limit.' },
   { name: 'mailbox_id', label: 'Mailbox', render: (input) => <MailboxChoice {...input} /> },
 ]
 
