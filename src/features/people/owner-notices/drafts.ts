@@ -120,7 +120,7 @@ function showDraft(app: App, token: string): Response {
     email.subject,
     html`<p>A program of the account ${account.name} wrote this email. It is sent only if you release it.</p>
 <ul>${listFacts(email).map(([name, value]) => html`<li>${name}: <bdi>${value}</bdi></li>`)}</ul>
-<form method="post"><button name="action" value="release">Release</button> <button name="action" value="discard">Discard</button></form>
+<form method="post"><button name="action" value="release">Release</button> <button class="quiet" name="action" value="discard">Discard</button></form>
 ${text != null && renderBlock('Text', text)}
 ${body != null && html`<h2>HTML</h2><iframe title="HTML of the message" sandbox srcdoc="${FRAME_POLICY}${body}"></iframe>`}`,
   )

@@ -98,6 +98,10 @@ pre { overflow: auto; max-height: 70vh; padding: .75rem; border: 1px solid var(-
 button { padding: .6rem 1.25rem; border: 1px solid var(--edge); border-radius: 4px; background: none; color: inherit; font: inherit; cursor: pointer; }
 button:first-of-type { border-color: var(--strong); background: var(--strong); color: var(--on-strong); }
 iframe { width: 100%; height: 30rem; border: 1px solid var(--line); background: #fff; color-scheme: light; resize: vertical; }
+form { display: flex; flex-wrap: wrap; gap: .75rem; max-width: 27rem; margin: 1.5rem 0 0; }
+button { flex: 1 0 12rem; min-height: 2.75rem; padding: .5rem 1rem; border: 1px solid var(--strong); border-radius: 8px; background: var(--strong); color: var(--on-strong); font: inherit; font-weight: 600; cursor: pointer; }
+button.quiet { border-color: var(--edge); background: transparent; color: var(--text); }
+button:focus-visible { outline: 3px solid var(--strong); outline-offset: 3px; }
 `
 
 export const renderPage = (title: string, main: Html): Html =>
