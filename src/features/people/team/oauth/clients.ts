@@ -33,20 +33,28 @@ export const isOnLoopback = ({ protocol, hostname }: URL): boolean => protocol =
 function isRedirectUri(text: unknown): text is string {
   const url = typeof text === 'string' && /^[!-~]+$/.test(text) && !/[#\\]/.test(text) ? URL.parse(text) : null
   if (url?.username !== '' || url.password !== '') return false
+  // Without the slashes, a browser takes it for a path of ours.
+  if (/^https?:(?!\/\/[^/])/i.test(text as string)) return false
   return url.protocol === 'https:' || isOnLoopback(url) || APP_SCHEME.test(url.protocol)
 }
 
 /** Reads the metadata of a client. Throws 400 `invalid_redirect_uri`. */
 export function parseClient(metadata: unknown): Client {
   const { redirect_uris: uris, client_name: name } = isJsonObject(metadata) ? metadata : {}
-  if (!Array.isArray(uris) || uris.length === 0 || !uris.every(isRedirectUri) || uris.join('').length > MAX_URIS_LENGTH)
+  if (
+    !Array.isArray(uris) ||
+    uris.length === 0 ||
+    !uris.every(isRedirectUri) ||
+    JSON.stringify(uris).length > MAX_URIS_LENGTH
+  )
     throw new AppError(
       400,
       'invalid_redirect_uri',
       `redirect_uris must be URLs without fragment, with at most ${MAX_URIS_LENGTH} characters together: https, http of this device (127.0.0.1, [::1], localhost), or the scheme of an app, such as com.example.app.`,
     )
-  const shown = String(name ?? '').replace(/[\p{C}\p{Z}]+/gu, ' ')
-  return { name: shown.trim().slice(0, MAX_NAME_LENGTH) || 'A program without a name', redirectUris: uris }
+  // Nothing that is invisible or turns the text around.
+  const shown = typeof name === 'string' ? name.replace(/[\p{C}\p{Z}\p{DI}\u2800]+/gu, ' ').trim() : ''
+  return { name: [...shown].slice(0, MAX_NAME_LENGTH).join('') || 'A program without a name', redirectUris: uris }
 }
 
 /** The id of a client that registers itself. */

@@ -33,6 +33,8 @@ const PREFLIGHT = { ...HEADERS, 'access-control-allow-methods': 'GET, POST', 'ac
 const RESOURCE_METADATA = '/.well-known/oauth-protected-resource'
 const SERVER_METADATA = '/.well-known/oauth-authorization-server'
 const CHALLENGE = /^[\w-]{43}$/
+/** RFC 6749 appendix A.5; it is part of the cookie. */
+const STATE = /^[ -~]{0,1000}$/
 
 /** The scopes that tools of /mcp need, and their words on the page. */
 const READ = 'emails:read analytics:read domains:read templates:read suppressions:read webhooks:read mailboxes:read'
@@ -57,6 +59,8 @@ export const findResourceMetadata = (config: App['config']): string | undefined 
   config.publicUrl.startsWith('https:') || isOnLoopback(new URL(config.publicUrl))
     ? formatLink(config, `${RESOURCE_METADATA}/mcp`)
     : undefined
+
+const NOTHING_OFFERED = 'Your role in this account allows nothing that the program can be given.'
 
 const stale = (): AppError =>
   new AppError(400, 'stale', 'This was begun elsewhere or too long ago, or is answered. Begin again in the program.')
@@ -140,12 +144,11 @@ export function oauthRoutes(app: App, auth: AuthContext, authenticator: Authenti
     const query = new URLSearchParams({ ...facts, ...(state !== '' && { state }), iss: link('') })
     return redirectTo(`${redirectUri}${redirectUri.includes('?') ? '&' : '?'}${query}`, ...cookies)
   }
-  /** The account that the user chose, else that of the session; and the scopes that its role can give. */
+  /** The account that the user chose, or that of the session; and the scopes that its role can give. */
   const findChoice = (actor: Actor, { scopes }: Flow, chosen: string) => {
     const user = requireActorUser(app, actor)
     const accounts = listMemberships(db, user.id)
-    const ofSession = accounts.find(({ accountId }) => accountId === actor.accountId)
-    const account = accounts.find(({ uuid }) => formatUuid(uuid) === chosen) ?? ofSession
+    const account = accounts.find(({ uuid }) => formatUuid(uuid) === (chosen || actor.accountUuid))
     if (!account) throw stale()
     const wanted = scopes.length > 0 ? scopes : OFFERED_SCOPES
     return { user, accounts, account, offered: wanted.filter((scope) => scopesOf(account.role).has(scope)) }
@@ -163,9 +166,9 @@ export function oauthRoutes(app: App, auth: AuthContext, authenticator: Authenti
     const others = accounts.filter((other) => other !== account)
     const page = userPage(
       `Connect ${flow.name}?`,
-      html`<p><strong>${flow.name}</strong> (${toPlace(uri)}) asks to use the account <strong>${account.name}</strong> for ${user.email}.</p>
-<p class="hint">The program chose this name; nobody has verified it. Go on only if you began this there just now.</p>
-${problemHtml({ message })}
+      html`<p><strong><bdi>${flow.name}</bdi></strong> asks to use the account <strong>${account.name}</strong> for ${user.email}. The access goes to <strong>${toPlace(uri)}</strong>.</p>
+<p class="hint">The program chose its name; nobody has verified it. Go on only if you began this there just now.</p>
+${problemHtml({ message: offered.length > 0 ? message : NOTHING_OFFERED })}
 ${others.length > 0 && html`<p>Another account: ${others.map(({ uuid, name }) => html`<a href="${CONSENT_PATH}?account=${formatUuid(uuid)}">${name}</a> `)}</p>`}
 <form method="post" action="${CONSENT_PATH}">
 ${hiddenField('csrf_token', getCsrfToken(app, requireSessionId(actor)))}
@@ -192,10 +195,13 @@ ${offered.includes('emails:send') && html`<fieldset><legend>When it sends emails
     // Nothing is sent to an address that the program did not name before.
     if (!isRedirectOf(client, redirectUri))
       throw new AppError(400, 'invalid_request', 'The redirect_uri is not one of the program.')
+    const state = new URL(request.url).searchParams.get('state') ?? ''
+    if (!STATE.test(state))
+      throw new AppError(400, 'invalid_request', 'The state of the program must have at most 1,000 ASCII characters.')
     const asked = field('scope').split(' ')
     const scopes = OFFERED_SCOPES.filter((scope) => asked.includes(scope))
     const binding = bindCode(clientId, redirectUri, challenge)
-    const flow: Flow = { name: client.name, redirectUri, state: field('state'), scopes, binding }
+    const flow: Flow = { name: client.name, redirectUri, state, scopes, binding }
     if (field('response_type') !== 'code') return goBack(flow, { error: 'unsupported_response_type' })
     if (!isOurs(field('resource'))) return goBack(flow, { error: 'invalid_target' })
     if (field('code_challenge_method') !== 'S256' || !CHALLENGE.test(challenge))
@@ -225,7 +231,7 @@ ${offered.includes('emails:send') && html`<fieldset><legend>When it sends emails
         flow,
         `If its emails wait, it cannot also: ${excluded.join(', ')}. Choose one of the two.`,
       )
-    if (!cookie.take(request, () => true)) throw stale()
+    // A second click gets a code of its own, since the browser drops the answer to the first.
     const { name, binding } = flow
     const code = createCode(app, { name, scopes, drafts, binding, accountId: account.accountId, userId: user.id })
     return goBack(flow, isAllowed ? { code } : { error: 'access_denied' }, cookie.end)

@@ -71,6 +71,10 @@ describe('where codes go', () => {
     'blob:https://good.test/x',
     'intent://x',
     '//good.test',
+    'https:good.test',
+    'https:///good.test',
+    'http:127.0.0.1/x',
+    'https://аррӏе.test/',
     `https://good.test/${'x'.repeat(400)}`,
     7,
   ])('is never %p', async (uri) => {
@@ -125,6 +129,15 @@ describe('where codes go', () => {
   })
 })
 
+test('a state that cannot be given back is refused; one of 1,000 characters comes back', async () => {
+  const clientId = await registered(CALLBACK)
+  for (const state of ['x'.repeat(10_000), 'x'.repeat(1001), '\u20ac'])
+    expect((await authorize(clientId, { state })).status).toBe(400)
+  const state = '{"a":1}~'.repeat(125)
+  const { to } = await (await openConsent(service, authorizeUrl(service.url, clientId, { state }))).answer()
+  expect(to?.searchParams.get('state')).toBe(state)
+})
+
 test('a client may be an https URL whose metadata name it', async () => {
   const url = `https://127.0.0.1:${documents.port}/client.json`
   const answers = (metadata: unknown) => documents.answer({ body: JSON.stringify(metadata) })
@@ -169,18 +182,32 @@ describe('consent', () => {
       string
     >[])
       expect((await (await open()).answer({}, headers)).status).toBe(403)
-    // Once.
+    // A second click gets another code, since the browser drops the first answer.
     const page = await open()
-    expect((await page.answer()).to?.searchParams.get('code')).toBeString()
-    expect((await page.answer()).status).toBe(400)
+    const codes = await Promise.all([page.answer(), page.answer()])
+    expect(new Set(codes.map(({ to }) => to?.searchParams.get('code') ?? '')).size).toBe(2)
+    expect(codes.map(({ to }) => to?.pathname)).toEqual(['/callback', '/callback'])
     const denied = (await (await open()).answer({ decision: 'deny' })).to?.searchParams
     expect([denied?.get('error'), denied?.get('code')]).toEqual(['access_denied', null])
   })
 
-  test('cannot be framed, escapes the name, and needs a box', async () => {
-    const clientId = String((await register(service.url, [CALLBACK], '<b>A</b>\u202e')).body['client_id'])
+  test.each([
+    ['<b>A</b>\u202e', '&lt;b&gt;A&lt;/b&gt;'],
+    ['C\u200bla\u2066ude\n(claude.ai)', 'C la ude (claude.ai)'],
+    ['\u3164\u2800\u00a0', 'A program without a name'],
+    ['\u{1f600}'.repeat(1000), '\u{1f600}'.repeat(60)],
+  ])('shows the name %p as %p', async (name, shown) => {
+    const redirect_uri = 'https://xn--80ak6aa92e.test:8443/cb'
+    const clientId = String((await register(service.url, [redirect_uri], name)).body['client_id'])
+    const { html } = await openConsent(service, authorizeUrl(service.url, clientId, { redirect_uri }))
+    expect(html).toContain(`<h1>Connect ${shown}?</h1>`)
+    expect(html).toContain(`<bdi>${shown}</bdi>`)
+    expect(html).toContain('goes to <strong>xn--80ak6aa92e.test:8443</strong>')
+  })
+
+  test('cannot be framed, and needs a box', async () => {
+    const clientId = await registered(CALLBACK)
     const page = await openConsent(service, authorizeUrl(service.url, clientId))
-    expect(page.html).toContain('<h1>Connect &lt;b&gt;A&lt;/b&gt;?</h1>')
     const none = Object.fromEntries([...page.html.matchAll(/name="(\w+:\w+)"/g)].map(([, name]) => [name, undefined]))
     expect(await page.answer(none)).toMatchObject({ status: 422, html: expect.stringContaining('Tick at least one') })
     const shown = await fetch(authorizeUrl(service.url, clientId), {
@@ -198,6 +225,9 @@ describe('consent', () => {
     expect(tokens.scope.split(' ').filter((scope) => !scope.endsWith(':read') || scope === 'contacts:read')).toEqual([])
     const { tokens: ofBen } = await connectClient(service, { 'emails:send': 'yes', 'account:admin': 'yes' }, BEN)
     expect([ofBen.scope.includes('emails:send'), ofBen.scope.includes('admin')]).toEqual([true, false])
+    await createTestUser(service.app, service.actor, 'sue@people.test', 'support')
+    const page = await openConsent(service, authorizeUrl(service.url, await registered(CALLBACK)), 'sue@people.test')
+    expect(page.html).toContain('Your role in this account allows nothing')
   })
 
   test('makes drafts of what the program sends, unless the user lets it leave', async () => {
@@ -230,6 +260,9 @@ describe('consent', () => {
     expect([first.html.includes('emails:send'), query]).toEqual([true, `?account=${other.accountUuid}`])
     const second = await openConsent(service, url, both.email, query)
     expect([second.html.includes('emails:send'), second.html.includes(other.accountUuid)]).toEqual([false, true])
+    // It is not for another one when the user has left that account meanwhile.
+    service.app.db.run('DELETE FROM members WHERE account_id = ?', [other.accountId])
+    expect((await second.answer()).status).toBe(400)
   })
 })
 
