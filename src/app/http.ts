@@ -41,7 +41,7 @@ import { operatorNewAccountRoutes, subAccountRoutes } from '#features/people/sub
 import { createAuthContext } from '#features/people/team/auth-context.ts'
 import { authRoutes } from '#features/people/team/auth-routes.ts'
 import { createOwnerInviter } from '#features/people/team/invitations.ts'
-import { authenticateToken, isToken } from '#features/people/team/oauth/grants.ts'
+import { authenticateToken, isToken, listConnectors } from '#features/people/team/oauth/grants.ts'
 import { findResourceMetadata, oauthRoutes } from '#features/people/team/oauth/routes.ts'
 import { operatorUserRoutes } from '#features/people/team/operator-routes.ts'
 import { homePage, teamPages } from '#features/people/team/pages.ts'
@@ -277,7 +277,7 @@ export function createRoutes(
     operationRoutes(app, {
       countEmails: (accountId, operationId) => countBroadcastEmails(app.db, accountId, operationId),
     }),
-    apiKeyRoutes(app),
+    apiKeyRoutes(app, listConnectors),
     authRoutes(app, people),
     passkeyRoutes(app, people),
     teamRoutes(app),

@@ -21,6 +21,7 @@ import { listAuditEntriesAfter, type StoredAuditEntry, toAuditLogWire } from '#f
 import { getOperation, toOperationWire } from '#features/core/operations/operations.ts'
 import { listInvitations } from '#features/people/team/invitations.ts'
 import { invitationWire, memberWire } from '#features/people/team/model.ts'
+import { listConnectors } from '#features/people/team/oauth/grants.ts'
 import { listMembers } from '#features/people/team/users.ts'
 import { findMailboxById, getMailbox } from '#features/receiving/agent-mailboxes/mailboxes.ts'
 import { findMessageById } from '#features/receiving/agent-mailboxes/messages.ts'
@@ -259,7 +260,8 @@ export const PARTS: Readonly<Record<string, ExportPart>> = {
   ),
   insights: createPart(readTable('insights', 'TRUE', MEDIUM_BATCH), getInsight, insightWire),
   *api_keys({ db, clock }, { accountId }) {
-    yield listApiKeys(db, accountId).map((key) => toApiKeyWire(key, clock.now()))
+    const connectors = listConnectors(db, accountId)
+    yield listApiKeys(db, accountId).map((key) => toApiKeyWire(key, clock.now(), connectors))
   },
   *members({ db }, { accountId }) {
     yield listMembers(db, accountId).map(memberWire)

@@ -26,7 +26,7 @@ import { normaliseAddress } from '#protocols/address/parse.ts'
 import { createLinkToken, hashLinkToken } from './links.ts'
 import { findOwnerRefusal, findRoleRefusal, scopesOf } from './roles.ts'
 import type { sessions } from './tables.ts'
-import { type Membership, toUserActor, type User } from './users.ts'
+import { endUserGrants, type Membership, toUserActor, type User } from './users.ts'
 
 /** How long a browser stays signed in without being used. */
 const SESSION_MS = days(14)
@@ -202,17 +202,17 @@ export function endSession(app: App, tx: Tx, id: number): string | undefined {
 }
 
 /**
- * Ends all sessions of a user except one.
+ * Ends all sessions of a user except one, and what the user let programs do: whoever had the password may have done it.
  * @param keptId row id of the session that stays; 0: end all
  */
 export function endOtherSessions(app: App, tx: Tx, userId: number, keptId = 0): number {
   const ended = sql(tx.db).deleteOthers.all(userId, keptId)
-  announceSessionEnd(app, tx, ended)
+  announceSessionEnd(app, tx, [...ended, ...endUserGrants(tx, userId)])
   return ended.length
 }
 
 /** Ends the event streams and long polls that the sessions have open. */
-function announceSessionEnd(app: App, tx: Tx, ended: readonly EndedSession[]): void {
+function announceSessionEnd(app: App, tx: Tx, ended: readonly Pick<EndedSession, 'accountId'>[]): void {
   for (const accountId of new Set(ended.map((session) => session.accountId))) announceAccessChange(app, tx, accountId)
 }
 

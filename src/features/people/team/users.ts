@@ -99,8 +99,8 @@ const sql = prepareStatements((db) => ({
   deleteInvitations: db.prepare('DELETE FROM invitations WHERE account_id = ?'),
   deleteInvitationsBy: db.prepare('DELETE FROM invitations WHERE account_id = ? AND invited_by = ?'),
   deleteSessionsIn: db.prepare('DELETE FROM sessions WHERE account_id = ?'),
-  grants: db.prepare<{ keyUuid: Uint8Array }, [number, number]>(
-    'SELECT key_uuid AS keyUuid FROM oauth_grants WHERE user_id = ? AND account_id = ?',
+  grants: db.prepare<{ keyUuid: Uint8Array; accountId: number }, [number]>(
+    'SELECT key_uuid AS keyUuid, account_id AS accountId FROM oauth_grants WHERE user_id = ?',
   ),
 }))
 
@@ -232,8 +232,16 @@ export function deleteMembership(tx: Tx, accountId: number, { userId, uuid }: Pi
   sql(tx.db).deleteMember.run(accountId, userId)
   sql(tx.db).deleteInvitationsBy.run(accountId, formatUuid(uuid))
   sql(tx.db).endSessionsIn.run(userId, accountId)
-  for (const { keyUuid } of sql(tx.db).grants.all(userId, accountId)) deleteApiKey(tx, accountId, keyUuid)
+  endUserGrants(tx, userId, accountId)
   deleteUserWithoutTeam(tx, userId)
+}
+
+/** Ends what a user let programs do, in one account or in all. The caller announces the changed access. */
+export function endUserGrants(tx: Tx, userId: number, accountId?: number): readonly { readonly accountId: number }[] {
+  const grants = sql(tx.db).grants.all(userId)
+  const ended = grants.filter((grant) => accountId === undefined || grant.accountId === accountId)
+  for (const grant of ended) deleteApiKey(tx, grant.accountId, grant.keyUuid)
+  return ended
 }
 
 function deleteUserWithoutTeam(tx: Tx, userId: number): void {

@@ -185,7 +185,8 @@ function resolveScopes(actor: Actor, requested: readonly string[], limits: Actor
 export const revokeApiKey = (app: App, actor: Actor, id: string): Promise<void> =>
   app.commit.writeFromReserve((tx) => revokeInTransaction(app, tx, actor, id))
 
-function revokeInTransaction(app: App, tx: Tx, actor: Actor, id: string): void {
+/** The same in the transaction of the caller. */
+export function revokeInTransaction(app: App, tx: Tx, actor: Actor, id: string): void {
   const uuid = parseUuid(id)
   if (!uuid || sql(tx.db).revoke.run(app.eventTime(), uuid, actor.accountId).changes === 0) throw apiKeyNotFound()
   sql(tx.db).delete.run(uuid, actor.accountId)

@@ -36,6 +36,9 @@ const FIELDS = {
       description: 'Emails, one for each recipient, that the key may send on a day (UTC); null: any.',
     }),
     mailbox_id: Nullable(Uuid(), { description: 'The only agent mailbox of the key; null: it is for all.' }),
+    connected_by: Nullable(Type.String(), {
+      description: 'Of a program connected by OAuth: email address of the user who did it; null: an ordinary key.',
+    }),
   }),
   last_used_at: Nullable(Timestamp(), {
     description: 'When the key was last used, to within about a minute; null: never.',
@@ -110,8 +113,11 @@ export const ApiKeyPatch = StrictObject({
 export type ApiKeyChange = Static<typeof ApiKeyPatch>
 export type LimitsInput = Omit<ApiKeyChange, 'name' | 'scopes'>
 
-/** @param now decides whether the key has expired */
-export const toApiKeyWire = (key: ApiKey, now: Millis) => {
+/**
+ * @param now decides whether the key has expired
+ * @param connectors email addresses of users by the keys of the programs that they connected
+ */
+export const toApiKeyWire = (key: ApiKey, now: Millis, connectors: ReadonlyMap<string, string> = new Map()) => {
   const { expiresAt = null, domains, networks, drafts = false, recipients = [], dailyLimit, mailbox } = key.limits
   return toWire(ApiKeyRecord, key, {
     id: key.id,
@@ -124,5 +130,6 @@ export const toApiKeyWire = (key: ApiKey, now: Millis) => {
     allowed_recipients: [...recipients],
     daily_limit: dailyLimit ?? null,
     mailbox_id: mailbox?.id ?? null,
+    connected_by: connectors.get(key.id) ?? null,
   })
 }

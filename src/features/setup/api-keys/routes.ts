@@ -13,12 +13,18 @@ const tags = ['API keys']
 const params = Type.Object({ id: Type.String({ description: 'Id of the key.' }) })
 const administers = describeWith('account:admin')
 
-export const apiKeyRoutes = (app: App) =>
+/** Who connected the programs of an account, by the ids of their keys. */
+type ListConnectors = (db: App['db'], accountId: number) => ReadonlyMap<string, string>
+
+export const apiKeyRoutes = (app: App, listConnectors: ListConnectors) =>
   new Elysia({ prefix: '/v1/api-keys', tags })
     .use(authenticated)
     .get(
       '/',
-      ({ actor }) => onePageBody(listApiKeys(app.db, actor.accountId).map((key) => toApiKeyWire(key, app.clock.now()))),
+      ({ actor: { accountId } }) => {
+        const connectors = listConnectors(app.db, accountId)
+        return onePageBody(listApiKeys(app.db, accountId).map((key) => toApiKeyWire(key, app.clock.now(), connectors)))
+      },
       {
         response: PageBody(ApiKeyRecord),
         detail: administers('List API keys', 'All keys on one page, newest first.'),
@@ -39,8 +45,10 @@ export const apiKeyRoutes = (app: App) =>
     )
     .patch(
       '/:id',
-      async ({ actor, params, body }) =>
-        dataBody(toApiKeyWire(await changeApiKey(app, actor, params.id, body), app.clock.now())),
+      async ({ actor, params, body }) => {
+        const changed = await changeApiKey(app, actor, params.id, body)
+        return dataBody(toApiKeyWire(changed, app.clock.now(), listConnectors(app.db, actor.accountId)))
+      },
       {
         params,
         body: ApiKeyPatch,

@@ -23,7 +23,7 @@ test('a created key is shown once, works, and is listed without its secret', asy
       expires_at: null,
       domains: null,
       networks: null,
-      ...{ drafts: false, allowed_recipients: [], daily_limit: null, mailbox_id: null },
+      ...{ drafts: false, allowed_recipients: [], daily_limit: null, mailbox_id: null, connected_by: null },
       last_used_at: null,
       created_at: ISO_TIME,
     },

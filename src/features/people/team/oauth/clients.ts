@@ -4,11 +4,10 @@
  * Document). Decides to which addresses codes may be sent.
  */
 import type { App } from '#features/core/app/app.ts'
-import { storeNewest } from '#platform/bounded-map.ts'
 import { openSealed, sealJson } from '#platform/crypto/sealed-token.ts'
 import { AppError } from '#platform/errors.ts'
 import { isJsonObject, parseJsonObject } from '#platform/json-object.ts'
-import { KiB, minutes, seconds } from '#platform/units.ts'
+import { KiB, seconds } from '#platform/units.ts'
 import { isLoopbackName } from '#protocols/dns/special-addresses.ts'
 
 export interface Client {
@@ -21,8 +20,6 @@ const MAX_NAME_LENGTH = 60
 /** Of all redirect URIs together: the id of a client, which has them, is part of URLs. */
 const MAX_URIS_LENGTH = 400
 const CONTEXT = 'oauth-client'
-const DOCUMENT_TTL_MS = minutes(5)
-const MAX_DOCUMENTS = 100
 const LIMITS = { timeoutMs: seconds(5), maxResponseBytes: 10 * KiB, headers: { accept: 'application/json' } }
 /** RFC 8252 §7.1 wants a dot in the schemes of apps; these editors have none. */
 const APP_SCHEME = /^(?:cursor|vscode|vscode-insiders|windsurf|zed|[a-z][a-z0-9+-]*(?:\.[a-z0-9+-]+)+):$/
@@ -60,29 +57,15 @@ export function parseClient(metadata: unknown): Client {
 /** The id of a client that registers itself. */
 export const createClientId = ({ keys }: App, client: Client): string => sealJson(keys, client, CONTEXT)
 
-/** `untilMs`: of metadata that were read at a URL. */
-type Cached = Client & { readonly untilMs?: number }
-
-/** Creates what finds a client by its id; it throws 400 when there is none. */
-export function createClientFinder({ clock, fetch, keys }: App) {
-  const documents = new Map<string, Cached>()
-  return async (id: string): Promise<Client> => {
-    const known: Cached | undefined = id.startsWith('https://') ? documents.get(id) : openSealed(keys, id, CONTEXT)
-    if (known && (known.untilMs ?? Number.POSITIVE_INFINITY) > clock.monotonicMs()) return known
-    const outcome = await fetch.get(id, LIMITS)
-    const metadata = outcome.kind === 'response' && outcome.status === 200 ? parseJsonObject(outcome.body) : undefined
-    if (metadata?.['client_id'] !== id) {
-      const reason = outcome.kind === 'failed' ? outcome.reason : 'There is no JSON that names it.'
-      throw new AppError(
-        400,
-        'invalid_client',
-        `The program is not known by its client_id; register it again. ${reason}`,
-      )
-    }
-    const client = { ...parseClient(metadata), untilMs: clock.monotonicMs() + DOCUMENT_TTL_MS }
-    storeNewest(documents, id, client, MAX_DOCUMENTS)
-    return client
-  }
+/** Finds a client by its id. Throws 400 when there is none. */
+export async function findClient({ fetch, keys }: App, id: string): Promise<Client> {
+  const registered = openSealed<Client>(keys, id, CONTEXT)
+  if (registered) return registered
+  const outcome = await fetch.get(id, LIMITS)
+  const metadata = outcome.kind === 'response' && outcome.status === 200 ? parseJsonObject(outcome.body) : undefined
+  if (metadata?.['client_id'] === id) return parseClient(metadata)
+  const reason = outcome.kind === 'failed' ? outcome.reason : 'There is no JSON that names it.'
+  throw new AppError(400, 'invalid_client', `The program is not known by its client_id; register it again. ${reason}`)
 }
 
 /** Without the port of a program on this device, which differs each time. */

@@ -5,7 +5,7 @@
 import type { Database } from 'bun:sqlite'
 import type { Actor, App, TeamRole } from '#features/core/app/app.ts'
 import { createSystemActor } from '#features/core/audit-logs/audit.ts'
-import { type Authenticator, createApiKey, revokeApiKey } from '#features/setup/api-keys/keys.ts'
+import { type Authenticator, createApiKey, revokeInTransaction } from '#features/setup/api-keys/keys.ts'
 import { hasScope } from '#features/setup/api-keys/scopes.ts'
 import { sha256 } from '#platform/crypto/crypto.ts'
 import { openSealed, sealJson } from '#platform/crypto/sealed-token.ts'
@@ -66,12 +66,23 @@ const SELECT = `SELECT key_uuid AS keyUuid, g.account_id AS accountId, generatio
 const sql = prepareStatements((db) => ({
   insert: db.prepare(insertSql('oauth_grants', 'keyUuid accountId userId issuedAt')),
   find: db.prepare<Row, [UuidBytes | null]>(`${SELECT} WHERE key_uuid = ?`),
+  connectors: db.prepare<{ keyUuid: UuidBytes; email: string }, [number]>(
+    'SELECT key_uuid AS keyUuid, email FROM oauth_grants JOIN users ON users.id = user_id WHERE account_id = ?',
+  ),
   renew: db.prepare('UPDATE oauth_grants SET generation = ?, issued_at = ? WHERE key_uuid = ?'),
   ended: db.prepare<Row, [number, number, number]>(
     `${SELECT} WHERE issued_at <= ? OR key_uuid IN
      (SELECT key_uuid FROM oauth_grants WHERE user_id = ? AND account_id = ? ORDER BY issued_at DESC LIMIT -1 OFFSET ${MAX_GRANTS_PER_USER})`,
   ),
 }))
+
+/** Who connected the programs of an account: email addresses by the ids of the API keys. */
+export const listConnectors = (db: Database, accountId: number): ReadonlyMap<string, string> =>
+  new Map(
+    sql(db)
+      .connectors.all(accountId)
+      .map(({ keyUuid, email }) => [formatUuid(keyUuid), email]),
+  )
 
 const hash = (text: string): string => Buffer.from(sha256(text)).toString('base64url')
 
@@ -96,13 +107,16 @@ function issueTokens({ keys, clock }: App, facts: Omit<Token, 'kind' | 'at'>, sc
 const invalidGrant = (problem: string): AppError =>
   new AppError(400, 'invalid_grant', `${problem}; ask the user again.`)
 
-async function endGrants(app: App, rows: readonly (Row | null)[]): Promise<void> {
-  for (const row of rows) if (row) await revokeApiKey(app, createSystemActor(row), formatUuid(row.keyUuid))
-}
+/** Ends grants, found in the same transaction, since another request may end them at the same time. */
+const endGrants = (app: App, find: (db: Database) => readonly (Row | null | undefined)[]): Promise<void> =>
+  app.commit.writeFromReserve((tx) => {
+    for (const row of find(tx.db))
+      if (row) revokeInTransaction(app, tx, createSystemActor(row), formatUuid(row.keyUuid))
+  })
 
 /** Ends the grants that were not used for too long, and those that a user has too many. */
 export const endOldGrants = (app: App, userId = 0, accountId = 0): Promise<void> =>
-  endGrants(app, sql(app.db).ended.all(app.clock.now() - GRANT_VALID_MS, userId, accountId))
+  endGrants(app, (db) => sql(db).ended.all(app.clock.now() - GRANT_VALID_MS, userId, accountId))
 
 /**
  * Exchanges a code for tokens. Throws 400 `invalid_grant`; a code that was used before also ends its grant.
@@ -116,19 +130,20 @@ export async function exchangeCode(app: App, { findOwner }: Authenticator, field
   const issuedAt = app.clock.now()
   if (!membership || Math.abs(issuedAt - consent.at) >= CODE_VALID_MS)
     throw invalidGrant('The code is not of this service, or has expired')
-  const { key, scopes, drafts, accountId } = consent
-  const used = findOwner(key)
-  if (used) {
-    await endGrants(app, [sql(app.db).find.get(parseUuid(used.id) ?? null)])
-    throw invalidGrant('The code was used before, so its tokens were revoked')
+  const { key, name, scopes, drafts, accountId } = consent
+  const endUsed = async (): Promise<AppError> => {
+    await endGrants(app, (db) => [sql(db).find.get(parseUuid(findOwner(key)?.id ?? '') ?? null)])
+    return invalidGrant('The code was used before, so its tokens were revoked')
   }
+  if (findOwner(key)) throw await endUsed()
   if (consent.binding !== bindCode(clientId, field('redirect_uri'), hash(verifier)))
     throw invalidGrant('The code has another client_id, redirect_uri or code_verifier')
   const actor: Actor = { ...toUserActor(user, membership), scopes: scopesOf(membership.role) }
-  const name = `${consent.name} (connected by ${user.email})`.slice(0, 200)
   const { id } = await createApiKey(app, actor, { name, scopes, key, limits: { drafts } }, (tx, keyId) =>
     sql(tx.db).insert.run({ keyUuid: parseUuid(keyId) ?? null, accountId, userId: user.id, issuedAt }),
-  )
+  ).catch(async (error: unknown) => {
+    throw error instanceof AppError && error.code === 'api_key_exists' ? await endUsed() : error
+  })
   await endOldGrants(app, user.id, accountId)
   return issueTokens(app, { id, client: hash(clientId), generation: 0 }, scopes)
 }
@@ -154,24 +169,23 @@ function scopesOfGrant({ role, scopes }: Row): ReadonlySet<string> {
  */
 export async function refreshTokens(app: App, text: string, clientId: string) {
   const now = app.clock.now()
-  const { row, token, next } = await app.commit.write((tx) => {
-    const found = findGrant(app, tx.db, text, 'refresh')
-    if (found?.token.client !== hash(clientId))
+  const tokens = await app.commit.write((tx) => {
+    const { row, token } = findGrant(app, tx.db, text, 'refresh') ?? {}
+    if (!row || token?.client !== hash(clientId))
       throw invalidGrant('The refresh token has expired, was revoked or has another client_id')
-    const next = found.token.generation + 1
-    if (next > found.row.generation) sql(tx.db).renew.run(next, now, found.row.keyUuid)
-    return { ...found, next }
+    const generation = token.generation + 1
+    if (generation > row.generation) sql(tx.db).renew.run(generation, now, row.keyUuid)
+    else if (generation < row.generation || now - row.issuedAt >= GRACE_MS)
+      return revokeInTransaction(app, tx, createSystemActor(row), token.id)
+    return issueTokens(app, { ...token, generation }, scopesOfGrant(row))
   })
-  if (next < row.generation || (next === row.generation && now - row.issuedAt >= GRACE_MS)) {
-    await endGrants(app, [row])
-    throw invalidGrant('The refresh token was used before, so all tokens were revoked')
-  }
-  return issueTokens(app, { ...token, generation: next }, scopesOfGrant(row))
+  if (!tokens) throw invalidGrant('The refresh token was used before, so all tokens were revoked')
+  return tokens
 }
 
 /** Ends the grant of any of its tokens (RFC 7009). */
 export const revokeToken = (app: App, text: string): Promise<void> =>
-  endGrants(app, [findGrant(app, app.db, text)?.row ?? null])
+  endGrants(app, (db) => [findGrant(app, db, text)?.row])
 
 /** The actor of an access token: the API key of its grant. Throws as `authenticate` does. */
 export function authenticateToken(app: App, keys: Authenticator, text: string, clientIp: () => string) {

@@ -23,7 +23,7 @@ import { hiddenField, problemHtml, userPage } from '../page.ts'
 import { scopesOf } from '../roles.ts'
 import { getCsrfToken, isValidCsrfToken, requireSessionId } from '../sessions.ts'
 import { listMemberships } from '../users.ts'
-import { createClientFinder, createClientId, isOnLoopback, isRedirectOf, parseClient } from './clients.ts'
+import { createClientId, findClient, isOnLoopback, isRedirectOf, parseClient } from './clients.ts'
 import { bindCode, createCode, exchangeCode, refreshTokens, revokeToken } from './grants.ts'
 
 /** Of a network: hosted assistants ask for all their users from few addresses. */
@@ -137,7 +137,6 @@ export function oauthRoutes(app: App, auth: AuthContext, authenticator: Authenti
     routes.get(path, metadata, hiddenRoute).options(path, preflight, hiddenRoute)
 
   const cookie = createFlowCookie<Flow>(app, 'tassis_oauth', minutes(15))
-  const findClient = createClientFinder(app)
   const { act, show } = createFormPages(auth)
   /** Sends the browser back to the program (RFC 9207: with the issuer). */
   const goBack = ({ redirectUri, state }: Flow, facts: object, ...cookies: string[]): Response => {
@@ -191,7 +190,7 @@ ${offered.includes('emails:send') && html`<fieldset><legend>When it sends emails
   const authorize = show(async ({ request, field }) => {
     requireSeldom(request)
     const [clientId, redirectUri, challenge] = [field('client_id'), field('redirect_uri'), field('code_challenge')]
-    const client = await findClient(clientId)
+    const client = await findClient(app, clientId)
     // Nothing is sent to an address that the program did not name before.
     if (!isRedirectOf(client, redirectUri))
       throw new AppError(400, 'invalid_request', 'The redirect_uri is not one of the program.')

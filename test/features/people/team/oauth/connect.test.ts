@@ -7,7 +7,7 @@ import { TOOLS } from '#features/drop-in/mcp/tools.ts'
 import { OFFERED_SCOPES } from '#features/people/team/oauth/routes.ts'
 import { wrapClient } from '#test/features/drop-in/mcp/clients.ts'
 import { at, type TestApi } from '#test/support/api.ts'
-import { askToken, createOauthApi, createProvider, openConsent } from './fixture.ts'
+import { ADA, askToken, createOauthApi, createProvider, openConsent } from './fixture.ts'
 
 setDefaultTimeout(60_000)
 
@@ -25,18 +25,20 @@ const CLIENTS = {
       new StreamableHTTPClientTransport(new URL('/mcp', service.url), { authProvider: provider as never }),
     finish: (transport: StreamableHTTPClientTransport, back: URL) => transport.finishAuth(back.searchParams),
     create: () => new Client(INFO, { versionNegotiation: { mode: 'auto' } }),
+    isIssuerChecked: true,
   },
   'the earlier client': {
     open: (provider: Provider) =>
       new EarlierTransport(new URL('/mcp', service.url), { authProvider: provider as never }),
     finish: (transport: EarlierTransport, back: URL) => transport.finishAuth(back.searchParams.get('code') ?? ''),
     create: () => new EarlierClient(INFO),
+    isIssuerChecked: false,
   },
 }
 
 test.each(Object.entries(CLIENTS))(
   '%s connects, lists, calls, renews and is revoked',
-  async (_, { open, finish, create }) => {
+  async (_, { open, finish, create, isIssuerChecked }) => {
     const provider = createProvider()
     const transport = open(provider)
     const refused = await create()
@@ -47,6 +49,13 @@ test.each(Object.entries(CLIENTS))(
     expect(authorizeAt.searchParams.get('scope')).toBe(OFFERED_SCOPES.join(' '))
 
     const { to } = await (await openConsent(service, authorizeAt)).answer()
+    // The client refuses a code that another server could have mixed in (RFC 9207).
+    const mixed = new URL(to as URL)
+    mixed.searchParams.set('iss', 'https://evil.test')
+    if (isIssuerChecked)
+      expect(await finish(transport as never, mixed).catch((error: Error) => error.constructor.name)).toBe(
+        'IssuerMismatchError',
+      )
     expect([to?.origin, to?.searchParams.get('state'), to?.searchParams.get('iss')]).toEqual([
       'http://127.0.0.1:33418',
       'state-1',
@@ -70,8 +79,8 @@ test.each(Object.entries(CLIENTS))(
     expect((await client.call('list_domains')).isError).toBe(false)
     expect(provider.stored.tokens?.refresh_token).not.toBe(before?.refresh_token as string)
 
-    const [key] = at((await service.api('GET', '/v1/api-keys')).body, 'data') as { id: string; name: string }[]
-    expect(key?.name).toBe('Helper (connected by ada@people.test)')
+    const [key] = at((await service.api('GET', '/v1/api-keys')).body, 'data') as { id: string }[]
+    expect(key).toMatchObject({ name: 'Helper', connected_by: ADA })
     await askToken(service.url, { token: provider.stored.tokens?.refresh_token ?? '' }, '/oauth/revoke')
     expect((await service.api('GET', '/v1/api-keys')).body).not.toMatchObject({ data: [{ id: key?.id }] })
     expect(await client.call('find_emails').catch((error: Error) => error.constructor.name)).not.toHaveProperty(
