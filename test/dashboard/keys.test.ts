@@ -2,7 +2,8 @@
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
 import { ALL_SCOPES, findPreset, SCOPE_GROUPS, SCOPE_PRESETS, summariseScopes } from '#dashboard/parts/scopes.ts'
 import { SCOPES } from '#features/setup/api-keys/scopes.ts'
-import { at, createTestApi, type TestApi } from '#test/support/api.ts'
+import { callMcp, connectClient, createOauthApi } from '#test/features/people/team/oauth/fixture.ts'
+import { at, type TestApi } from '#test/support/api.ts'
 import { describeInBrowser, heading } from '#test/support/dashboard.ts'
 import { createTestUser } from '#test/support/users.ts'
 
@@ -28,8 +29,7 @@ describe('scopes', () => {
 describeInBrowser('API keys in the dashboard', (open) => {
   let service: TestApi
   beforeAll(async () => {
-    service = await createTestApi({ settings: { TASSIS_LOGINS_PER_MINUTE: '1000' } })
-    await createTestUser(service.app, service.actor, ADA, 'owner')
+    service = await createOauthApi()
     await createTestUser(service.app, service.actor, DEV, 'developer')
   })
   afterAll(async () => {
@@ -200,6 +200,25 @@ describeInBrowser('API keys in the dashboard', (open) => {
       await page.getByRole('button', { name: 'Release', exact: true }).waitFor({ state: 'detached' })
     }
     expect(dashboard.errors).toEqual([])
+  })
+
+  test('a connected app is shown as such, by whom, and disconnected', async () => {
+    const { tokens } = await connectClient(service, { 'emails:send': 'yes' })
+    expect((await callMcp(service, tokens.access_token)).status).toBe(200)
+    await using dashboard = await open(service, ADA)
+    const { page } = dashboard
+    await dashboard.goTo('/keys')
+    await page.getByText('Connected app').waitFor()
+    await page.getByText(`by ${ADA}`).waitFor()
+    await page.getByRole('link', { name: 'Helper' }).click()
+    await heading(page, 'Helper')
+    for (const text of ['Connected app', 'Connected by', 'Last use', 'Send emails'])
+      await page.getByText(text).first().waitFor()
+    await page.getByRole('button', { name: 'Disconnect' }).click()
+    await page.getByRole('dialog').getByRole('button', { name: 'Disconnect' }).click()
+    await heading(page, 'API keys')
+    expect((await callMcp(service, tokens.access_token)).status).toBe(401)
+    await dashboard.expectHarmless()
   })
 
   test('what was typed stays when the server cannot be reached, is busy or refuses', async () => {

@@ -28,10 +28,14 @@ const COLUMNS: readonly Column<ApiKey>[] = [
     width: '24%',
     cell: ({ id, name }) => <NameLink to="/keys/$id" params={{ id }} name={name} title={name} />,
   },
-  { header: 'Key', phone: 'none', cell: ({ key_prefix: prefix }) => <Code>{prefix}…</Code> },
+  {
+    header: 'Key',
+    phone: 'none',
+    cell: ({ key_prefix: prefix, connected_by: by }) => (by === null ? <Code>{prefix}…</Code> : <bdi>by {by}</bdi>),
+  },
   { header: 'Access', phone: 'bare', cell: ({ scopes }) => summariseScopes(scopes) },
   { header: 'Domain', phone: 'none', cell: ({ domains }) => domains?.join(', ') ?? 'All' },
-  { header: 'Status', width: '11%', phone: 'aside', cell: (key) => <KeyStatus apiKey={key} /> },
+  { header: 'Status', width: '15%', phone: 'aside', cell: (key) => <KeyStatus apiKey={key} /> },
   {
     header: 'Last use',
     width: '13%',
@@ -76,8 +80,10 @@ interface KeyProps {
   readonly apiKey: ApiKey
 }
 
-const KeyStatus = ({ apiKey: { is_active: isActive } }: KeyProps) => (
-  <StatusLabel tone={isActive ? 'good' : 'bad'}>{isActive ? 'Active' : 'Expired'}</StatusLabel>
+const KeyStatus = ({ apiKey: { is_active: isActive, connected_by: by } }: KeyProps) => (
+  <StatusLabel tone={isActive ? 'good' : 'bad'}>
+    {isActive ? (by === null ? 'Active' : 'Connected app') : 'Expired'}
+  </StatusLabel>
 )
 
 export function ApiKeyScreen() {
@@ -114,15 +120,14 @@ const KeyDetails = ({ apiKey: key }: KeyProps) => (
   <Stack gap="lg">
     <Facts
       facts={[
-        ['Begins with', <Code key="prefix">{key.key_prefix}…</Code>],
+        key.connected_by === null
+          ? ['Begins with', <Code key="prefix">{key.key_prefix}…</Code>]
+          : ['Connected by', <bdi key="by">{key.connected_by}</bdi>],
         ['Last use', key.last_used_at === null ? 'Never' : <Time key="used" iso={key.last_used_at} isRelative />],
         ['Created', <Time key="created" iso={key.created_at} />],
       ]}
     />
-    <Section
-      title="Settings"
-      description="They count from the next request. To replace a key, create another one, and delete this one once it is no longer used."
-    >
+    <Section title="Settings" description={`They count from the next request. ${toWords(key).advice}`}>
       <FieldForm
         maw={640}
         aria-label="Settings"
@@ -134,25 +139,36 @@ const KeyDetails = ({ apiKey: key }: KeyProps) => (
       />
     </Section>
     <Section
-      title="Delete"
-      description="Requests with this key fail immediately."
+      title={toWords(key).button.confirm}
+      description={toWords(key).effect}
       action={<DeleteKey apiKey={key} />}
     />
   </Stack>
 )
 
+const KEY_WORDS = {
+  advice: 'To replace a key, create another one, and delete this one once it is no longer used.',
+  effect: 'Requests with this key fail immediately.',
+  button: { label: 'Delete this key', title: 'Delete this key?', confirm: 'Delete' },
+}
+const APP_WORDS = {
+  advice: 'The app never has more than the role of the person who connected it.',
+  effect: 'The app can do nothing more. A person can connect it again.',
+  button: { label: 'Disconnect', title: 'Disconnect this app?', confirm: 'Disconnect' },
+}
+const toWords = ({ connected_by: by }: ApiKey) => (by === null ? KEY_WORDS : APP_WORDS)
+
 const DeleteKey = ({ apiKey: key }: KeyProps) => (
   <DeleteButton
-    label="Delete this key"
+    {...toWords(key).button}
     needs="admin"
-    noun="key"
     remove={() => api.apiKeys.delete(key.id)}
     refreshes={['apiKeys']}
     leadsTo={{ to: '/keys' }}
   >
     <Text>
-      Requests with <bdi>{key.name}</bdi> (<Code>{key.key_prefix}…</Code>) fail with 401 immediately. This cannot be
-      undone.
+      Requests with <bdi>{key.name}</bdi> {key.connected_by === null && <Code>{key.key_prefix}…</Code>} fail with 401
+      immediately. This cannot be undone.
     </Text>
     <Text fw={600}>
       {key.last_used_at === null ? (
