@@ -20,14 +20,13 @@ import type { oauthGrants } from '../tables.ts'
 import { findUser, listMemberships, toUserActor } from '../users.ts'
 
 const CODE_VALID_MS = minutes(1)
-const ACCESS_VALID_MS = hours(1)
-const GRANT_VALID_MS = days(60)
+/** A grant lives as long as its refresh token. */
+const VALID_MS = { access: hours(1), refresh: days(60) }
 /** How long the refresh token before the newest still counts, since an answer can be lost. */
 const GRACE_MS = minutes(1)
 /** Of a user in an account; beyond this, the one used longest ago ends. */
 const MAX_GRANTS_PER_USER = 20
 const CODE_CONTEXT = 'oauth-code'
-const TOKEN_CONTEXT = 'oauth-token'
 const TOKEN_PREFIX = 'tassis_oauth_'
 
 /** What the user agreed to. */
@@ -46,8 +45,10 @@ interface Code {
   readonly at: Millis
 }
 
+type TokenKind = keyof typeof VALID_MS
+const toContext = (kind: TokenKind): string => `oauth-${kind}`
+
 interface Token {
-  readonly kind: 'access' | 'refresh'
   /** Public id of the API key. */
   readonly id: string
   /** Hash of the id of the client. */
@@ -96,11 +97,11 @@ export const createCode = ({ keys, clock }: App, consent: Omit<Code, 'key' | 'at
 export const isToken = (text: string): boolean => text.startsWith(TOKEN_PREFIX)
 
 /** The answer of the token endpoint. */
-function issueTokens({ keys, clock }: App, facts: Omit<Token, 'kind' | 'at'>, scopes: Iterable<string>) {
-  const seal = (kind: Token['kind']) =>
-    TOKEN_PREFIX + sealJson(keys, { ...facts, kind, at: clock.now() } satisfies Token, TOKEN_CONTEXT)
+function issueTokens({ keys, clock }: App, facts: Omit<Token, 'at'>, scopes: Iterable<string>) {
+  const token: Token = { ...facts, at: clock.now() }
+  const seal = (kind: TokenKind) => TOKEN_PREFIX + sealJson(keys, token, toContext(kind))
   const [access_token, refresh_token] = [seal('access'), seal('refresh')]
-  const expires_in = ACCESS_VALID_MS / seconds(1)
+  const expires_in = VALID_MS.access / seconds(1)
   return { access_token, token_type: 'Bearer', expires_in, refresh_token, scope: [...scopes].join(' ') }
 }
 
@@ -116,7 +117,7 @@ const endGrants = (app: App, find: (db: Database) => readonly (Row | null | unde
 
 /** Ends the grants that were not used for too long, and those that a user has too many. */
 export const endOldGrants = (app: App, userId = 0, accountId = 0): Promise<void> =>
-  endGrants(app, (db) => sql(db).ended.all(app.clock.now() - GRANT_VALID_MS, userId, accountId))
+  endGrants(app, (db) => sql(db).ended.all(app.clock.now() - VALID_MS.refresh, userId, accountId))
 
 /**
  * Exchanges a code for tokens. Throws 400 `invalid_grant`; a code that was used before also ends its grant.
@@ -149,12 +150,11 @@ export async function exchangeCode(app: App, { findOwner }: Authenticator, field
 }
 
 /** A token and its grant, while its user belongs to the account; undefined for any other text. */
-function findGrant({ keys, clock }: App, db: Database, text: string, kind?: Token['kind']) {
-  const token = isToken(text) ? openSealed<Token>(keys, text.slice(TOKEN_PREFIX.length), TOKEN_CONTEXT) : undefined
+function findGrant({ keys, clock }: App, db: Database, text: string, kind: TokenKind) {
+  const sealed = isToken(text) ? text.slice(TOKEN_PREFIX.length) : ''
+  const token = openSealed<Token>(keys, sealed, toContext(kind))
   const row = token && sql(db).find.get(parseUuid(token.id) ?? null)
-  const validMs = token?.kind === 'access' ? ACCESS_VALID_MS : GRANT_VALID_MS
-  const isMeant = (kind ?? token?.kind) === token?.kind
-  return row && isMeant && clock.now() - token.at < validMs ? { row, token } : undefined
+  return row && clock.now() - token.at < VALID_MS[kind] ? { row, token } : undefined
 }
 
 /** The scopes to which the user agreed, without those that the user's role lacks now. */
@@ -185,14 +185,14 @@ export async function refreshTokens(app: App, text: string, clientId: string) {
 
 /** Ends the grant of any of its tokens (RFC 7009). */
 export const revokeToken = (app: App, text: string): Promise<void> =>
-  endGrants(app, (db) => [findGrant(app, db, text)?.row])
+  endGrants(app, (db) => [(findGrant(app, db, text, 'access') ?? findGrant(app, db, text, 'refresh'))?.row])
 
 /** The actor of an access token: the API key of its grant. Throws as `authenticate` does. */
 export function authenticateToken(app: App, keys: Authenticator, text: string, clientIp: () => string) {
   const find = () => findGrant(app, app.db, text, 'access')
   const grant = find()
   const actor = grant && keys.authenticateId(grant.token.id, clientIp)
-  if (!actor) return undefined
-  const mayStillAct = () => actor.mayStillAct?.() === true && find()?.row.role === grant.row.role
-  return { ...actor, scopes: scopesOfGrant(grant.row), mayStillAct }
+  // A long poll ends when the role changes, too.
+  const mayStillAct = () => actor?.mayStillAct?.() === true && find()?.row.role === grant?.row.role
+  return actor && { ...actor, scopes: scopesOfGrant(grant.row), mayStillAct }
 }

@@ -49,7 +49,7 @@ interface Flow {
   readonly name: string
   readonly redirectUri: string
   readonly state: string
-  /** What it asks for; none: all that is offered. */
+  /** What it asks for. */
   readonly scopes: readonly string[]
   readonly binding: string
 }
@@ -149,8 +149,7 @@ export function oauthRoutes(app: App, auth: AuthContext, authenticator: Authenti
     const accounts = listMemberships(db, user.id)
     const account = accounts.find(({ uuid }) => formatUuid(uuid) === (chosen || actor.accountUuid))
     if (!account) throw stale()
-    const wanted = scopes.length > 0 ? scopes : OFFERED_SCOPES
-    return { user, accounts, account, offered: wanted.filter((scope) => scopesOf(account.role).has(scope)) }
+    return { user, accounts, account, offered: scopes.filter((scope) => scopesOf(account.role).has(scope)) }
   }
   const showConsent = ({ field }: Form, actor: Actor, flow: Flow, message?: string): Response => {
     const { user, accounts, account, offered } = findChoice(actor, flow, field('account'))
@@ -198,7 +197,8 @@ ${offered.includes('emails:send') && html`<fieldset><legend>When it sends emails
     if (!STATE.test(state))
       throw new AppError(400, 'invalid_request', 'The state of the program must have at most 1,000 ASCII characters.')
     const asked = field('scope').split(' ')
-    const scopes = OFFERED_SCOPES.filter((scope) => asked.includes(scope))
+    const known = OFFERED_SCOPES.filter((scope) => asked.includes(scope))
+    const scopes = known.length > 0 ? known : OFFERED_SCOPES
     const binding = bindCode(clientId, redirectUri, challenge)
     const flow: Flow = { name: client.name, redirectUri, state, scopes, binding }
     if (field('response_type') !== 'code') return goBack(flow, { error: 'unsupported_response_type' })
