@@ -303,6 +303,22 @@ describe('codes', () => {
     expect(await status(String(token))).toBe(401)
   })
 
+  test('are nothing else, and nothing else is a code or token', async () => {
+    const { exchange, clientId, tokens } = await connectClient(service)
+    const unsealed = (token: string): string => token.replace('tassis_oauth_', '')
+    for (const code of [clientId, unsealed(tokens.access_token), unsealed(tokens.refresh_token)])
+      expect(await askToken(service.url, { ...exchange, code })).toEqual(refused('invalid_grant'))
+    for (const sealed of [clientId, exchange.code, unsealed(tokens.access_token)])
+      expect(await refresh(clientId, `tassis_oauth_${sealed}`)).toEqual(refused('invalid_grant'))
+    for (const sealed of [clientId, exchange.code, unsealed(tokens.refresh_token)])
+      expect(await status(`tassis_oauth_${sealed}`)).toBe(401)
+    expect((await authorize(exchange.code)).status).toBe(400)
+    // Revoked by several requests at the same time, of which none fails.
+    const revoke = () => askToken(service.url, { token: tokens.access_token }, '/oauth/revoke')
+    expect((await Promise.all([revoke(), revoke(), revoke()])).map((answer) => answer.status)).toEqual([200, 200, 200])
+    expect(await status(tokens.access_token)).toBe(401)
+  })
+
   test('of another service are not accepted', async () => {
     await using other = await createOauthApi()
     expect(await askToken(other.url, (await getCode(service)).exchange)).toEqual(refused('invalid_grant'))
@@ -347,7 +363,8 @@ describe('tokens', () => {
     const second = await refresh(clientId, tokens.refresh_token, { scope: 'emails:send account:admin' })
     expect(second).toMatchObject({ status: 200 })
     expect(String(second.body['scope']).split(' ').sort()).toEqual(tokens.scope.split(' ').sort())
-    expect((await refresh(clientId, tokens.refresh_token)).status).toBe(200)
+    const replicas = [refresh(clientId, tokens.refresh_token), refresh(clientId, tokens.refresh_token)]
+    expect((await Promise.all(replicas)).map((answer) => answer.status)).toEqual([200, 200])
     expect(await refresh(await registered(CALLBACK), String(second.body['refresh_token']))).toEqual(
       refused('invalid_grant'),
     )
