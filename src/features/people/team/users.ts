@@ -99,8 +99,8 @@ const sql = prepareStatements((db) => ({
   deleteInvitations: db.prepare('DELETE FROM invitations WHERE account_id = ?'),
   deleteInvitationsBy: db.prepare('DELETE FROM invitations WHERE account_id = ? AND invited_by = ?'),
   deleteSessionsIn: db.prepare('DELETE FROM sessions WHERE account_id = ?'),
-  grants: db.prepare<{ keyUuid: Uint8Array; accountId: number }, [number]>(
-    'SELECT key_uuid AS keyUuid, account_id AS accountId FROM oauth_grants WHERE user_id = ?',
+  grants: db.prepare<{ keyUuid: Uint8Array; accountId: number }, [number, number | null]>(
+    'SELECT key_uuid AS keyUuid, account_id AS accountId FROM oauth_grants WHERE user_id = ? AND account_id = coalesce(?, account_id)',
   ),
 }))
 
@@ -237,11 +237,10 @@ export function deleteMembership(tx: Tx, accountId: number, { userId, uuid }: Pi
 }
 
 /** Ends what a user let programs do, in one account or in all. The caller announces the changed access. */
-export function endUserGrants(tx: Tx, userId: number, accountId?: number): readonly { readonly accountId: number }[] {
-  const grants = sql(tx.db).grants.all(userId)
-  const ended = grants.filter((grant) => accountId === undefined || grant.accountId === accountId)
-  for (const grant of ended) deleteApiKey(tx, grant.accountId, grant.keyUuid)
-  return ended
+export function endUserGrants(tx: Tx, userId: number, inAccount: number | null = null) {
+  const grants = sql(tx.db).grants.all(userId, inAccount)
+  for (const { accountId, keyUuid } of grants) deleteApiKey(tx, accountId, keyUuid)
+  return grants
 }
 
 function deleteUserWithoutTeam(tx: Tx, userId: number): void {

@@ -29,9 +29,8 @@ export const isOnLoopback = ({ protocol, hostname }: URL): boolean => protocol =
 
 function isRedirectUri(text: unknown): text is string {
   const url = typeof text === 'string' && /^[!-~]+$/.test(text) && !/[#\\]/.test(text) ? URL.parse(text) : null
-  if (url?.username !== '' || url.password !== '') return false
   // Without the slashes, a browser takes it for a path of ours.
-  if (/^https?:(?!\/\/[^/])/i.test(text as string)) return false
+  if (url?.username !== '' || url.password !== '' || /^https?:(?!\/\/[^/])/i.test(String(text))) return false
   return url.protocol === 'https:' || isOnLoopback(url) || APP_SCHEME.test(url.protocol)
 }
 

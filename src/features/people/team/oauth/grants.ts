@@ -45,8 +45,8 @@ interface Code {
   readonly at: Millis
 }
 
+/** What a token is sealed for, so that one is never taken for the other. */
 type TokenKind = keyof typeof VALID_MS
-const toContext = (kind: TokenKind): string => `oauth-${kind}`
 
 interface Token {
   /** Public id of the API key. */
@@ -99,7 +99,7 @@ export const isToken = (text: string): boolean => text.startsWith(TOKEN_PREFIX)
 /** The answer of the token endpoint. */
 function issueTokens({ keys, clock }: App, facts: Omit<Token, 'at'>, scopes: Iterable<string>) {
   const token: Token = { ...facts, at: clock.now() }
-  const seal = (kind: TokenKind) => TOKEN_PREFIX + sealJson(keys, token, toContext(kind))
+  const seal = (kind: TokenKind) => TOKEN_PREFIX + sealJson(keys, token, `oauth-${kind}`)
   const [access_token, refresh_token] = [seal('access'), seal('refresh')]
   const expires_in = VALID_MS.access / seconds(1)
   return { access_token, token_type: 'Bearer', expires_in, refresh_token, scope: [...scopes].join(' ') }
@@ -151,8 +151,7 @@ export async function exchangeCode(app: App, { findOwner }: Authenticator, field
 
 /** A token and its grant, while its user belongs to the account; undefined for any other text. */
 function findGrant({ keys, clock }: App, db: Database, text: string, kind: TokenKind) {
-  const sealed = isToken(text) ? text.slice(TOKEN_PREFIX.length) : ''
-  const token = openSealed<Token>(keys, sealed, toContext(kind))
+  const token = openSealed<Token>(keys, text.slice(TOKEN_PREFIX.length), `oauth-${kind}`)
   const row = token && sql(db).find.get(parseUuid(token.id) ?? null)
   return row && clock.now() - token.at < VALID_MS[kind] ? { row, token } : undefined
 }

@@ -60,8 +60,6 @@ export const findResourceMetadata = (config: App['config']): string | undefined 
     ? formatLink(config, `${RESOURCE_METADATA}/mcp`)
     : undefined
 
-const NOTHING_OFFERED = 'Your role in this account allows nothing that the program can be given.'
-
 const stale = (): AppError =>
   new AppError(400, 'stale', 'This was begun elsewhere or too long ago, or is answered. Begin again in the program.')
 
@@ -80,12 +78,12 @@ export function oauthRoutes(app: App, auth: AuthContext, authenticator: Authenti
   const isOurs = (resource: string): boolean => resource === '' || resource.replace(/\/$/, '') === link('/mcp')
 
   const answer =
-    (work: (field: Form['field'], body: unknown) => object | Promise<object>, status = 200) =>
+    (work: (field: Form['field'], body: unknown) => unknown, status = 200) =>
     async ({ request, body }: { readonly request: Request; readonly body?: unknown }): Promise<Response> => {
       try {
         auth.requireOwnHost(request)
         requireSeldom(request)
-        const json = await work((name) => readField(body, name), body)
+        const json = (await work((name) => readField(body, name), body)) ?? {}
         return Response.json(json, { status, headers: HEADERS })
       } catch (error) {
         if (!(error instanceof AppError)) throw error
@@ -96,9 +94,7 @@ export function oauthRoutes(app: App, auth: AuthContext, authenticator: Authenti
   // One document for resource and server: programs ignore what they do not know.
   const metadata = answer(() => ({
     resource: link('/mcp'),
-    resource_name: 'Tassis',
     authorization_servers: [link('')],
-    bearer_methods_supported: ['header'],
     scopes_supported: OFFERED_SCOPES,
     issuer: link(''),
     authorization_endpoint: link('/oauth/authorize'),
@@ -125,10 +121,7 @@ export function oauthRoutes(app: App, auth: AuthContext, authenticator: Authenti
     if (grantType === 'authorization_code') return exchangeCode(app, authenticator, field)
     throw new AppError(400, 'unsupported_grant_type', 'grant_type must be authorization_code or refresh_token.')
   })
-  const revoke = answer(async (field) => {
-    await revokeToken(app, field('token'))
-    return {}
-  })
+  const revoke = answer((field) => revokeToken(app, field('token')))
   const preflight = () => new Response(null, { status: 204, headers: PREFLIGHT })
   for (const [path, run] of Object.entries({ register, token, revoke }))
     routes.post(`/oauth/${path}`, run, hiddenFormRoute).options(`/oauth/${path}`, preflight, hiddenRoute)
@@ -162,11 +155,12 @@ export function oauthRoutes(app: App, auth: AuthContext, authenticator: Authenti
             html`<label class="box"><input type="checkbox" name="${scope}" value="yes"${isTicked && html` checked`}> ${toLabel(scope)}</label>`,
         )
     const others = accounts.filter((other) => other !== account)
+    const problem = offered.length > 0 ? message : 'Your role here allows nothing that the program can be given.'
     const page = userPage(
       `Connect ${flow.name}?`,
       html`<p><strong><bdi>${flow.name}</bdi></strong> asks to use the account <strong>${account.name}</strong> for ${user.email}. The access goes to <strong>${toPlace(uri)}</strong>.</p>
 <p class="hint">The program chose its name; nobody has verified it. Go on only if you began this there just now.</p>
-${problemHtml({ message: offered.length > 0 ? message : NOTHING_OFFERED })}
+${problemHtml({ message: problem })}
 ${others.length > 0 && html`<p>Another account: ${others.map(({ uuid, name }) => html`<a href="${CONSENT_PATH}?account=${formatUuid(uuid)}">${name}</a> `)}</p>`}
 <form method="post" action="${CONSENT_PATH}">
 ${hiddenField('csrf_token', getCsrfToken(app, requireSessionId(actor)))}

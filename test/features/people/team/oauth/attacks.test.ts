@@ -232,7 +232,7 @@ describe('consent', () => {
     expect([ofBen.scope.includes('emails:send'), ofBen.scope.includes('admin')]).toEqual([true, false])
     await createTestUser(service.app, service.actor, 'sue@people.test', 'support')
     const page = await openConsent(service, authorizeUrl(service.url, await registered(CALLBACK)), 'sue@people.test')
-    expect(page.html).toContain('Your role in this account allows nothing')
+    expect(page.html).toContain('Your role here allows nothing')
   })
 
   test('makes drafts of what the program sends, unless the user lets it leave', async () => {
