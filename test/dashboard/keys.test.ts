@@ -192,7 +192,7 @@ describeInBrowser('API keys in the dashboard', (open) => {
       const email = { from: 'helper@agents.test', to: 'bob@receiver.test', subject: 'An offer', text_body: 'Hello Bob' }
       const id = String(at((await api('POST', '/v1/emails', email, { key })).body, 'data', 'id'))
       await dashboard.goTo(`/emails/${id}`)
-      await page.getByText('It is a draft').first().waitFor()
+      await page.getByText('It waits until a person releases it').first().waitFor()
       await page.getByRole('button', { name: button, exact: true }).click()
       await page.getByRole('dialog').getByRole('button', { name: confirm, exact: true }).click()
       await page.getByRole('dialog').waitFor({ state: 'detached' })
@@ -210,7 +210,7 @@ describeInBrowser('API keys in the dashboard', (open) => {
     await dashboard.goTo('/keys')
     await page.getByText('Connected app').waitFor()
     await page.getByText(`by ${ADA}`).waitFor()
-    await page.getByRole('link', { name: 'Helper' }).click()
+    await page.getByRole('link', { name: 'Helper', exact: true }).click()
     await heading(page, 'Helper')
     for (const text of ['Connected app', 'Connected by', 'Last use', 'Send emails'])
       await page.getByText(text).first().waitFor()
