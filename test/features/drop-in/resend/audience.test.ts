@@ -326,7 +326,9 @@ describe('broadcasts', () => {
     ['a long subject', { subject: 'x'.repeat(999) }, 'validation_error'],
     ['words that are no time', { send: true, scheduled_at: 'whenever' }, 'validation_error'],
   ])('with a wrong value are an error and leave nothing: %s', async (_, change, name) => {
-    const segment_id = (await dataOf(resend.segments.list())).data[0]?.id
+    const [segment = await dataOf(resend.segments.create({ name: 'One' }))] = (await dataOf(resend.segments.list()))
+      .data
+    const segment_id = segment.id
     const before = (await dataOf(resend.broadcasts.list())).data.length
     const response = await request('POST', '/broadcasts', {
       ...{ segment_id, from: FROM, subject: 'x', text: 'x' },

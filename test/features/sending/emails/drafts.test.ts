@@ -518,11 +518,14 @@ describe('the link in the mail to owners', () => {
     return { status: answer.status, text: await answer.text(), headers: answer.headers }
   }
 
+  beforeAll(async () => {
+    for (const address of ['olga@example.net', `me@${VERIFIED}`])
+      await createTestUser(service.app, service.actor, address, 'owner')
+  })
+
   // Proves: draft-3
   test('shows the email and asks; only its form releases, once, and the audit log has who', async () => {
     const { app } = service
-    await createTestUser(app, service.actor, 'olga@example.net', 'owner')
-    await createTestUser(app, service.actor, `me@${VERIFIED}`, 'owner')
     const draft = {
       ...EMAIL,
       subject: 'Offer <b>',
