@@ -54,7 +54,7 @@ test('templates of Postmark are imported with their layouts and numbers; the res
   const imported = await run(TOKEN)
   expect(imported).toMatchObject({ exitCode: 1, stderr: '' })
   expect(imported.stdout).toMatch(
-    /\nmade +template +order *\nmade +template +postmark-13 *\nrefused +template +news +TextBody, line 2: \{\{\{ pm:unsubscribe \}\}\}: .*\n2 made, 0 exist, 1 refused/,
+    /\nmade +template +order *\nmade +template +postmark-13 *\nrefused +template +news +text, line 2: \{\{\{ pm:unsubscribe \}\}\}: .*\n2 made, 0 exist, 1 refused/,
   )
   expect((await run(TOKEN)).stdout).toContain('0 made, 2 exist, 1 refused')
   await using service = await startServing(data.settings)

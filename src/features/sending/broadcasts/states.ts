@@ -212,7 +212,9 @@ export function countBroadcastEmails(
 ): Readonly<Record<Status, number>> | undefined {
   const broadcast = findBroadcastOfOperation(db, accountId, operationId)
   if (!broadcast) return undefined
-  const counts = Object.fromEntries(STATUSES.map((status) => [status, 0])) as Record<Status, number>
+  // Keys whose emails are drafts send no broadcast.
+  const statuses = STATUSES.filter((status) => status !== 'draft')
+  const counts = Object.fromEntries(statuses.map((status) => [status, 0])) as Record<Status, number>
   for (const { status, n } of sql(db).byStatus.all(operationId)) counts[statusName(status)] = n
   return counts
 }
