@@ -63,7 +63,8 @@ export const DRAFT_NOTICE: OwnerNotice = {
         const to = recipients.map((recipient) => recipient.address).join(', ')
         return `"${truncate(subject, 100)}"\nto ${truncate(to, 200)}${hasLinks ? `\n${url}/release/${token}` : ''}`
       })
-      return `${waiting} in the account ${name} until a person releases it. A program wrote it, so read it first. After 14 days it is cancelled.${hasLinks ? ' The links are for you alone.' : ''}\n\n${rows.join('\n\n')}\n\nAll: ${url}/app/emails?status=draft\n`
+      const [each, are] = total === 1 ? ['it', 'it is'] : ['them', 'they are']
+      return `${waiting} in the account ${name} until a person releases ${each}. A program wrote ${each}, so read ${each} first. After 14 days ${are} cancelled.${hasLinks ? ' The links are for you alone.' : ''}\n\n${rows.join('\n\n')}\n\nAll: ${url}/app/emails?status=draft\n`
     }
     return { subject: `${waiting} for release (${name})`, text }
   },
@@ -133,6 +134,6 @@ function listFacts({ from, extra, recipients, attachments, scheduledAt }: Stored
     ...recipients.map(({ kind, mailbox, address }) => [kind, mailbox ?? address]),
     ...(replyTo === undefined ? [] : [['replies to', replyTo]]),
     ...parseAttachments(attachments).map(({ filename, size }) => ['file', `${filename} (${size} bytes)`]),
-    ['sent', scheduledAt === null ? 'at once' : isoTime(scheduledAt)],
+    ['sent', scheduledAt === null ? 'immediately' : isoTime(scheduledAt)],
   ]
 }
