@@ -3,9 +3,8 @@
  * the root as well, because Ghost keeps only the host of its base URL. The key is the password of HTTP Basic (RFC 7617),
  * whose user does not matter. Errors are `{"message": …}`.
  */
-import { Elysia } from 'elysia'
 import type { Actor, App } from '#features/core/app/app.ts'
-import { authenticated, requires } from '#features/core/app/http.ts'
+import { requires } from '#features/core/app/http.ts'
 import { trimTrailingSlashes } from '#features/sending/tracking/tokens.ts'
 import { requireAllowedDomain } from '#features/setup/api-keys/limits.ts'
 import { findSendingDomain } from '#features/setup/domains/sending.ts'
@@ -13,7 +12,7 @@ import { type AppError, notFound, unauthorized } from '#platform/errors.ts'
 import { readApiKeyText } from '#platform/http/authenticate.ts'
 import { acceptsBody, type BodyFormat } from '#platform/http/body.ts'
 import type { Dialect } from '#platform/http/dialect.ts'
-import { setIgnored } from '#platform/http/ignored-fields.ts'
+import * as dialects from '../dialects/routes.ts'
 
 const PREFIXES = ['/mailgun', '']
 const SPOKEN = /^\/(?:mailgun|v[34])(?:\/|$)/
@@ -54,28 +53,16 @@ export const mailgunDialect: Dialect = {
   },
 }
 
-export type Query = Readonly<Record<string, string | undefined>>
+export type Query = dialects.Query
 
-export interface Call {
-  readonly app: App
-  readonly actor: Actor
+export interface Call extends dialects.Call {
   /** That of the path; '' without one. */
   readonly domain: string
   /** What follows the name of the list in the path. */
   readonly name: string | undefined
   /** Of the list, without a query. */
   readonly url: string
-  readonly query: Query
-  readonly body: unknown
-  readonly request: Request
-  readonly headers: Record<string, string | number>
-  /** The response names what is added, which had no effect. */
-  readonly ignored: Set<string>
-}
-
-interface Context extends Pick<Call, 'actor' | 'query' | 'body' | 'request'> {
-  readonly params?: Partial<Pick<Call, 'domain' | 'name'>>
-  readonly set: Pick<Call, 'headers'>
+  readonly headers: dialects.Call['set']['headers']
 }
 
 /** @param body of a request that has one */
@@ -84,26 +71,15 @@ export const on = (
   scope: string,
   answer: (call: Call) => unknown,
   body: BodyFormat = 'json-or-form',
-) => ({ route, answer, detail: { ...requires(scope), ...acceptsBody(body) } })
+): dialects.Route => ({ route, answer, detail: { ...requires(scope), ...acceptsBody(body) } })
 
-export function createRoutes(app: App, routes: readonly ReturnType<typeof on>[]) {
-  const elysia = new Elysia({ name: 'mailgun' }).use(authenticated)
-  const add = (prefix: string, { route, answer, detail }: (typeof routes)[number]): void => {
-    const [method = '', path = ''] = route.split(' ')
-    const handle = async ({ params = {}, set: { headers }, ...context }: Context) => {
-      const domain = params.domain === undefined ? '' : requireDomain(app, context.actor, params.domain)
-      const url = `${trimTrailingSlashes(app.config.publicUrl)}${prefix}${path.replace('/:name', '')}`
-      const ignored = new Set<string>()
-      const call = { ...context, app, domain, name: params.name, headers, ignored }
-      const answered = await answer({ ...call, url: url.replace(':domain', domain) })
-      setIgnored(headers, ignored)
-      return answered
-    }
-    elysia.route(method, `${prefix}${path}`, handle as unknown as () => unknown, { detail })
-  }
-  for (const prefix of PREFIXES) for (const route of routes) add(prefix, route)
-  return elysia
-}
+export const createRoutes = (app: App, routes: readonly dialects.Route[]) =>
+  dialects.createRoutes(app, PREFIXES, routes, (call, _, path): Call => {
+    const { actor, params, set } = call
+    const domain = params['domain'] === undefined ? '' : requireDomain(app, actor, params['domain'])
+    const url = trimTrailingSlashes(app.config.publicUrl) + path.replace('/:name', '').replace(':domain', domain)
+    return { ...call, domain, name: params['name'], url, headers: set.headers }
+  })
 
 export const domainNotFound = (name: string): AppError =>
   notFound('domain_not_found', `Domain not found: ${name.slice(0, 253)}`)

@@ -7,12 +7,12 @@ import { setTrackingDomain } from '#features/setup/domains/set-tracking.ts'
 import { verifyDomain } from '#features/setup/domains/verify.ts'
 import { invalid } from '#platform/errors.ts'
 import { isoTime } from '#platform/http/envelope.ts'
-import { setIgnored } from '#platform/http/ignored-fields.ts'
 import { formatUuid } from '#platform/ids.ts'
 import type { JsonObject } from '#platform/json-object.ts'
 import type { Millis } from '#platform/time/clock.ts'
+import { listUnknown } from '../dialects/routes.ts'
 import { pageOfRows } from './list.ts'
-import { type Call, deletes, listUnknown, on, readText, requireJsonObject, requireText, toReference } from './route.ts'
+import { type Call, deletes, on, readText, requireJsonObject, requireText, toReference } from './route.ts'
 
 /** Deleting a domain also ends its mail; `app` passes the use case of another feature. */
 export interface DomainRouteOptions {
@@ -57,12 +57,12 @@ export const domainRoutes = ({ deleteDomain }: DomainRouteOptions) => [
 /** Region, TLS, return path and tracking by domain do not exist here. */
 const CHANGEABLE = ['capabilities', 'tracking_subdomain']
 
-function readChanges({ headers }: Call, body: JsonObject) {
+function readChanges({ ignored }: Call, body: JsonObject) {
   const capabilities = requireJsonObject(body['capabilities'])
   const receiving = readText(capabilities, 'receiving')
   if (receiving !== undefined && receiving !== 'enabled' && receiving !== 'disabled')
     throw invalid('capabilities.receiving', 'capabilities.receiving must be enabled or disabled.')
-  setIgnored(headers, listUnknown(capabilities, ['receiving'], 'capabilities.'))
+  for (const name of listUnknown(capabilities, ['receiving'], 'capabilities.')) ignored.add(name)
   return {
     receiving: receiving === undefined ? undefined : receiving === 'enabled',
     trackingSubdomain: readText(body, 'tracking_subdomain') || undefined,

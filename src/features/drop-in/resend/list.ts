@@ -8,7 +8,7 @@ import { prepareStatements } from '#platform/db/open.ts'
 import type { RowKey, RowWindow } from '#platform/db/row-window.ts'
 import { invalid } from '#platform/errors.ts'
 import { parseQueryInteger } from '#platform/http/schemas.ts'
-import type { Call, Query } from './route.ts'
+import type { Call, Query } from '../dialects/routes.ts'
 
 const DEFAULT_LIMIT = 20
 const MAX_LIMIT = 100

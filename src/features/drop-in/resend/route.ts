@@ -2,65 +2,37 @@
  * @module The routes of this interface in a short form: method and path, scopes, and what answers a call; and the fields
  * of JSON bodies, which have no schema: unknown fields are ignored, wrong types are a 422.
  */
-import type { Database } from 'bun:sqlite'
-import { Elysia } from 'elysia'
 import type { Actor, App } from '#features/core/app/app.ts'
-import { authenticated, requires } from '#features/core/app/http.ts'
 import { AppError, invalid } from '#platform/errors.ts'
-import { setIgnored } from '#platform/http/ignored-fields.ts'
 import { formatUuid, newUuid, type UuidBytes } from '#platform/ids.ts'
 import { isJsonObject, type JsonObject } from '#platform/json-object.ts'
-import { RESEND_PREFIX } from './dialect.ts'
+import * as dialects from '../dialects/routes.ts'
 
-export type Query = Readonly<Record<string, string | undefined>>
-
-export interface Call {
-  readonly app: App
-  readonly db: Database
-  readonly actor: Actor
-  readonly accountId: number
-  /** The parameters of the path, '' for an absent one. */
-  readonly id: string
-  readonly part: string
-  readonly query: Query
-  readonly body: unknown
-  readonly request: Request
-  readonly headers: Record<string, string | number>
+export interface Call extends dialects.Call {
+  readonly headers: dialects.Call['set']['headers']
   /** The body, of which only these fields have an effect; the response names the others. */
   readonly read: (fields: readonly string[]) => JsonObject
 }
 
-interface Context extends Pick<Call, 'actor' | 'body' | 'query' | 'request'> {
-  readonly params?: Partial<Pick<Call, 'id' | 'part'>>
-  readonly set: { readonly headers: Call['headers']; status?: number }
-}
-
-type Answer = (call: Call) => unknown
-
 /** @param scopes with blanks in between */
-export const on = (route: string, scopes: string, answer: Answer) => ({ route, scopes, answer })
-
-/** The status of a POST to a list is 201. */
-export function createRoutes(app: App, routes: readonly ReturnType<typeof on>[]) {
-  const elysia = new Elysia({ prefix: RESEND_PREFIX }).use(authenticated)
-  for (const { route, scopes, answer } of routes) {
-    const [method = '', path = ''] = route.split(' ')
-    const handle = ({ actor, body, params, query, request, set }: Context) => {
-      const { id = '', part = '' } = params ?? {}
-      const { headers } = set
-      if (method === 'POST' && path.endsWith('s') && path !== '/suppressions') set.status = 201
-      const read = (fields: readonly string[]) => {
-        const wanted = requireJsonObject(body)
-        setIgnored(headers, listUnknown(wanted, fields))
-        return wanted
-      }
-      const call = { app, db: app.db, actor, accountId: actor.accountId, id, part, query }
-      return answer({ ...call, body, request, headers, read })
+export const on = (route: string, scopes: string, answer: (call: Call) => unknown) =>
+  dialects.on(route, scopes, (call) => {
+    const read = (fields: readonly string[]) => {
+      const wanted = requireJsonObject(call.body)
+      for (const name of dialects.listUnknown(wanted, fields)) call.ignored.add(name)
+      return wanted
     }
-    elysia.route(method, path, handle as unknown as () => unknown, { detail: requires(scopes) })
-  }
-  return elysia
-}
+    return answer({ ...call, headers: call.set.headers, read })
+  })
+
+/** A POST that creates something responds with 201, but for one to the list of suppressions. */
+const CREATES = /^(?!.*suppressions$).*s$/
+
+export const createRoutes = (app: App, prefixes: readonly string[], routes: readonly dialects.Route[]) =>
+  dialects.createRoutes(app, prefixes, routes, (call, method, path) => {
+    if (method === 'POST' && CREATES.test(path)) call.set.status = 201
+    return call
+  })
 
 export const toReference = <Name extends string>(object: Name, { uuid }: { readonly uuid: UuidBytes }) => ({
   object,
@@ -122,15 +94,6 @@ export function readTexts(body: JsonObject, field: string, maxItems: number): re
     throw invalid(field, `${field} must be an array of at most ${maxItems} strings.`)
   return value as string[]
 }
-
-/**
- * Names of the fields that are not among those that are known.
- * @param parent put before each name, such as `template.`
- */
-export const listUnknown = (body: JsonObject, known: readonly string[], parent = ''): string[] =>
-  Object.keys(body)
-    .filter((name) => !known.includes(name) && body[name] !== undefined && body[name] !== null)
-    .map((name) => parent + name)
 
 /** A slug or alias of the letters and digits of a name; one that is taken ends in part of an id. */
 export function createSlug(name: string, fallback: string, maxLength: number, isTaken: (slug: string) => boolean) {

@@ -19,11 +19,12 @@ import { apiKeyRoutes, logRoutes } from './account-routes.ts'
 import { attachmentRoutes, RESEND_FILES_PATH } from './attachment-routes.ts'
 import { broadcastRoutes } from './broadcast-routes.ts'
 import { contactRoutes, type TopicRouteOptions, topicRoutes } from './contact-routes.ts'
+import { RESEND_PREFIX } from './dialect.ts'
 import { type DomainRouteOptions, domainRoutes } from './domain-routes.ts'
 import { type EmailRouteOptions, emailRoutes } from './email-routes.ts'
 import { receivingRoutes } from './receiving-routes.ts'
 import { createRoutes } from './route.ts'
-import { resendSendRoutes, type SendRouteOptions } from './send-routes.ts'
+import { type SendRouteOptions, sendRoutes } from './send-routes.ts'
 import { suppressionRoutes } from './suppression-routes.ts'
 import { templateRoutes } from './template-routes.ts'
 import { webhookRoutes } from './webhook-routes.ts'
@@ -62,21 +63,25 @@ export interface ResendRouteOptions
 
 export const resendRoutes = (app: App, options: ResendRouteOptions) =>
   new Elysia({ name: 'resend' })
-    .use(resendSendRoutes(app, options))
     .use(resendFileRoutes(app))
+    .use(createRoutes(app, ['', RESEND_PREFIX], sendRoutes(options)))
     .use(
-      createRoutes(app, [
-        ...emailRoutes(options),
-        ...receivingRoutes,
-        ...attachmentRoutes,
-        ...domainRoutes(options),
-        ...apiKeyRoutes,
-        ...webhookRoutes,
-        ...suppressionRoutes,
-        ...contactRoutes,
-        ...topicRoutes(options),
-        ...broadcastRoutes(options),
-        ...templateRoutes,
-        ...logRoutes,
-      ]),
+      createRoutes(
+        app,
+        [RESEND_PREFIX],
+        [
+          ...emailRoutes(options),
+          ...receivingRoutes,
+          ...attachmentRoutes,
+          ...domainRoutes(options),
+          ...apiKeyRoutes,
+          ...webhookRoutes,
+          ...suppressionRoutes,
+          ...contactRoutes,
+          ...topicRoutes(options),
+          ...broadcastRoutes(options),
+          ...templateRoutes,
+          ...logRoutes,
+        ],
+      ),
     )

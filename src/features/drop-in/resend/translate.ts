@@ -12,7 +12,8 @@ import { isoTime } from '#platform/http/envelope.ts'
 import { isJsonObject, type JsonObject } from '#platform/json-object.ts'
 import type { Millis } from '#platform/time/clock.ts'
 import { parseDateTime } from '#platform/time/date-time.ts'
-import { listUnknown, missingField, readText } from './route.ts'
+import { listUnknown } from '../dialects/routes.ts'
+import { missingField, readText } from './route.ts'
 
 export interface RemoteFile {
   readonly index: number

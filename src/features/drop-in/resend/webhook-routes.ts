@@ -4,7 +4,6 @@ import { changeWebhook, createWebhook, deleteWebhook } from '#features/webhooks/
 import { getWebhook, listWebhooks, type Webhook } from '#features/webhooks/webhooks/manage/webhooks.ts'
 import { invalid } from '#platform/errors.ts'
 import { isoTime } from '#platform/http/envelope.ts'
-import { setIgnored } from '#platform/http/ignored-fields.ts'
 import { formatUuid } from '#platform/ids.ts'
 import { pageOf } from './list.ts'
 import { type Call, deletes, missingField, on, readText, readTexts, requireText, toReference } from './route.ts'
@@ -21,12 +20,12 @@ export const webhookRoutes = [
     const { rows: webhooks } = listWebhooks(app.db, accountId, { limit: MAX_WEBHOOKS, offset: 0 })
     return pageOf(query, webhooks.map(toListedWebhook))
   }),
-  on('POST /webhooks', WRITES, async ({ app, actor, read, headers }) => {
+  on('POST /webhooks', WRITES, async ({ app, actor, read, ignored }) => {
     const wanted = read(['endpoint', 'events'])
     const url = requireText(wanted, 'endpoint')
     const names = readTexts(wanted, 'events', MAX_EVENT_NAMES)
     if (!names || names.length === 0) throw missingField('events')
-    const events = translateEvents(names, headers)
+    const events = translateEvents(names, ignored)
     const { webhook, secret } = await createWebhook(app, actor, { url, events, format: 'resend' })
     return { ...toReference('webhook', webhook), signing_secret: secret }
   }),
@@ -36,11 +35,11 @@ export const webhookRoutes = [
     // Shown at creation, and later only to signed-in users.
     signing_secret: '',
   })),
-  on('PATCH /webhooks/:id', WRITES, async ({ app, actor, accountId, id, read, headers }) => {
+  on('PATCH /webhooks/:id', WRITES, async ({ app, actor, accountId, id, read, ignored }) => {
     const before = getWebhook(app.db, accountId, id)
     const wanted = read(['endpoint', 'events', 'status'])
     const names = readTexts(wanted, 'events', MAX_EVENT_NAMES)
-    const events = names ? translateEvents(names, headers) : before.events
+    const events = names ? translateEvents(names, ignored) : before.events
     const isActive = parseStatus(readText(wanted, 'status')) ?? before.isActive
     const url = readText(wanted, 'endpoint') ?? before.url
     return toReference('webhook', await changeWebhook(app, actor, id, { url, events, isActive }))
@@ -61,7 +60,7 @@ type EventName = keyof typeof RESEND_EVENTS
 const isEventName = (name: string): name is EventName => Object.hasOwn(RESEND_EVENTS, name)
 
 /** Our names of events. Those that do not exist here are ignored; throws a 422 when no other remains. */
-function translateEvents(names: readonly string[], headers: Call['headers']): string[] {
+function translateEvents(names: readonly string[], ignored: Call['ignored']): string[] {
   const events = names.filter(isEventName).map((name) => RESEND_EVENTS[name])
   if (events.length === 0)
     throw invalid(
@@ -69,11 +68,7 @@ function translateEvents(names: readonly string[], headers: Call['headers']): st
       `events must name at least one of ${Object.keys(RESEND_EVENTS).join(', ')}.`,
       'unknown_event',
     )
-  const ignored = names.filter((name) => !isEventName(name))
-  setIgnored(
-    headers,
-    ignored.map((name) => `events.${name}`),
-  )
+  for (const name of names) if (!isEventName(name)) ignored.add(`events.${name}`)
   return events
 }
 
