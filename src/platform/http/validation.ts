@@ -130,9 +130,10 @@ function describeError({ type, schema, path }: ValueError): string {
 
 /**
  * Names the field that was probably meant: one that other providers call so (`x-also-called` in its options), or whose
- * name is the same but for case and separators, or begins with this one.
+ * name is the same but for case and separators, or begins with this one. `x-names` says what the names of a record are.
  */
 function describeUnknownField(name: string, schema: TSchema): string {
+  if (schema['x-names'] !== undefined) return `must have a name of ${schema['x-names']}`
   const properties: Readonly<Record<string, TSchema>> = schema['properties'] ?? {}
   const plain = toPlainName(name)
   const meant = Object.entries(properties).find(

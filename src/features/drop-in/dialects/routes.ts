@@ -4,7 +4,7 @@
  * response names it.
  */
 import type { Database } from 'bun:sqlite'
-import { type Static, type TObject, type TProperties, Type } from '@sinclair/typebox'
+import { type Static, type TProperties, type TSchema, Type } from '@sinclair/typebox'
 import { Elysia } from 'elysia'
 import type { Actor, App } from '#features/core/app/app.ts'
 import { authenticated, requires } from '#features/core/app/http.ts'
@@ -39,16 +39,25 @@ export interface Route {
   readonly route: string
   readonly answer: (call: never) => unknown
   readonly detail: object
-  readonly fields?: TProperties | undefined
+  readonly body?: TSchema
 }
 
 /** @param scopes with blanks in between */
-export const on = <Fields extends TProperties>(
+export const on = (route: string, scopes: string, answer: (call: Call) => unknown): Route => ({
+  ...{ route, answer, detail: requires(scopes) },
+})
+
+/** A route with a JSON body. */
+export const takes = <Body extends TSchema>(
   route: string,
   scopes: string,
-  answer: (call: Call<Static<TObject<Fields>>>) => unknown,
-  fields?: Fields,
-): Route => ({ route, answer, detail: requires(scopes), fields })
+  body: Body,
+  answer: (call: Call<Static<Body>>) => unknown,
+): Route => ({ route, answer, detail: requires(scopes), body })
+
+/** Fields of a body, beside which it may have others. Says so, because Elysia would set what is unset to false. */
+export const Fields = <Properties extends TProperties>(properties: Properties) =>
+  Type.Object(properties, { additionalProperties: true })
 
 /** @param complete what the interface adds to a call; `path` has the prefix and the names of parameters */
 export function createRoutes<Complete extends Call>(
@@ -58,19 +67,19 @@ export function createRoutes<Complete extends Call>(
   complete: (call: Call, method: string, path: string) => Complete,
 ) {
   const elysia = new Elysia().use(authenticated)
-  const add = (prefix: string, { route, answer, detail, fields }: Route): void => {
+  const add = (prefix: string, { route, answer, ...hooks }: Route): void => {
     const [method = '', end = ''] = route.split(' ')
     const path = prefix + end
     const handle = async ({ actor, params = {}, query, body, request, set }: Context) => {
       const { accountId } = actor
       const { id = '', part = '' } = params
-      const ignored = new Set(fields && isJsonObject(body) ? listUnknown(body, Object.keys(fields)) : [])
+      const known: object | undefined = hooks.body?.['properties']
+      const ignored = new Set(known && isJsonObject(body) ? listUnknown(body, Object.keys(known)) : [])
       const call = { app, db: app.db, actor, accountId, params, id, part, query, body, request, set, ignored }
       const response = await answer(complete(call, method, path) as never)
       setIgnored(set.headers, ignored)
       return response
     }
-    const hooks = { detail, ...(fields && { body: Type.Object(fields) }) }
     elysia.route(method, path, handle as unknown as () => unknown, hooks)
   }
   for (const prefix of prefixes) for (const route of routes) add(prefix, route)

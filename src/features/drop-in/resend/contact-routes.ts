@@ -4,6 +4,7 @@
  * is made for it.
  */
 import type { Database } from 'bun:sqlite'
+import { type Static, Type } from '@sinclair/typebox'
 import * as audience from '#features/audience/contact-lists/contacts.ts'
 import { addSuppression, removeSuppression } from '#features/audience/suppressions/suppressions.ts'
 import type { App } from '#features/core/app/app.ts'
@@ -17,32 +18,77 @@ import { attempt } from '#platform/attempt.ts'
 import type { RowWindow } from '#platform/db/row-window.ts'
 import { invalid, notFound } from '#platform/errors.ts'
 import { isoTime } from '#platform/http/envelope.ts'
+import { OptionalNullable, StringEnum } from '#platform/http/schemas.ts'
 import { formatUuid } from '#platform/ids.ts'
-import { isJsonObject, type JsonObject } from '#platform/json-object.ts'
-import { pageOf, pageOfRows, readPage } from './list.ts'
-import { type Call, createSlug, deletes, on, readFlag, readText, requireText, toReference } from './route.ts'
+import type { JsonObject } from '#platform/json-object.ts'
+import { type Call, Fields, on, takes } from '../dialects/routes.ts'
+import {
+  createSlug,
+  deletes,
+  MAYBE_FLAG,
+  MAYBE_TEXT,
+  pageOf,
+  pageOfRows,
+  readPage,
+  shows,
+  TEXT,
+  toReference,
+} from './route.ts'
 
 const READS = 'contacts:read'
 const WRITES = 'contacts:write'
-
-const CHANGEABLE = ['first_name', 'last_name', 'unsubscribed', 'properties']
 const GENERAL = 'General'
+
+const NAMED = Fields({ name: TEXT })
+const CHANGES = Fields({
+  first_name: MAYBE_TEXT,
+  last_name: MAYBE_TEXT,
+  unsubscribed: MAYBE_FLAG,
+  properties: OptionalNullable(
+    Type.Record(
+      Type.String({ pattern: '^[A-Za-z_]\\w{0,49}$' }),
+      Type.Union([Type.String(), Type.Number(), Type.Boolean(), Type.Null()]),
+      { additionalProperties: false, 'x-names': 'up to 50 letters, digits and "_"' },
+    ),
+  ),
+})
+const CONTACT = Fields({ email: TEXT, ...CHANGES.properties })
 const MAX_NAMED = 100
+const SUBSCRIPTIONS = Type.Array(Fields({ id: TEXT, subscription: StringEnum(['opt_in', 'opt_out']) }), {
+  maxItems: MAX_NAMED,
+})
+const NEW_CONTACT = Fields({
+  ...CONTACT.properties,
+  segments: OptionalNullable(Type.Array(Fields({ id: TEXT }), { maxItems: MAX_NAMED })),
+  topics: OptionalNullable(SUBSCRIPTIONS),
+})
+
+type Changes = Static<typeof CHANGES>
+type NewContact = Static<typeof CONTACT>
+type Topics = Static<typeof SUBSCRIPTIONS>
+
+const listContactRoutes = (path: string) => [
+  on(`GET ${path}`, READS, (call) => toDetail(requireNamed(call))),
+  takes(`PATCH ${path}`, WRITES, CHANGES, (call) => changeContact(call, requireNamed(call))),
+  on(`DELETE ${path}`, WRITES, async (call) => {
+    const { app, actor, id, part } = call
+    const [{ email }] = requireNamed(call)
+    await (part === '' ? audience.removeAddress(app, actor, email) : audience.removeContact(app, actor, id, email))
+    return { object: 'contact', contact: part || id, deleted: true }
+  }),
+]
 
 const listSegmentRoutes = (name: string) => [
   on(`GET /${name}`, READS, (call) =>
     pageOfRows(call, 'contact_lists', store.getList, (...of) => store.listContactLists(...of).lists, toSegment),
   ),
-  on(`POST /${name}`, WRITES, async ({ app, actor, read }) => ({
+  takes(`POST /${name}`, WRITES, NAMED, async ({ app, actor, body }) => ({
     object: 'segment',
-    ...toSegment(await createList(app, actor, { name: requireText(read(['name']), 'name') })),
+    ...toSegment(await createList(app, actor, body)),
   })),
-  on(`GET /${name}/:id`, READS, ({ db, accountId, id }) => ({
-    object: 'segment',
-    ...toSegment(store.getList(db, accountId, id)),
-  })),
-  on(`PATCH /${name}/:id`, WRITES, async ({ app, actor, id, read }) =>
-    toReference('segment', await changeList(app, actor, id, { name: requireText(read(['name']), 'name') })),
+  on(`GET /${name}/:id`, READS, shows('segment', store.getList, toSegment)),
+  takes(`PATCH /${name}/:id`, WRITES, NAMED, async ({ app, actor, id, body }) =>
+    toReference('segment', await changeList(app, actor, id, body)),
   ),
   on(`DELETE /${name}/:id`, WRITES, deletes('segment', deleteList)),
   on(`GET /${name}/:id/contacts`, READS, (call) => {
@@ -52,17 +98,8 @@ const listSegmentRoutes = (name: string) => [
     const listBelow = (_: Database, __: number, window: RowWindow) => listContacts(db, list, {}, window).contacts
     return pageOfRows(call, 'contacts', find, listBelow, (contact) => toListed([contact]), list.id)
   }),
-  on(`POST /${name}/:id/contacts`, WRITES, (call) =>
-    createContact(call, call.read(['email', ...CHANGEABLE]), [store.getList(call.db, call.accountId, call.id)]),
-  ),
-  on(`GET /${name}/:id/contacts/:part`, READS, (call) => toDetail(requireMember(call, call.id, call.part))),
-  on(`PATCH /${name}/:id/contacts/:part`, WRITES, (call) =>
-    changeContact(call, requireMember(call, call.id, call.part)),
-  ),
-  on(`DELETE /${name}/:id/contacts/:part`, WRITES, async (call) => {
-    await audience.removeContact(call.app, call.actor, call.id, requireMember(call, call.id, call.part)[0].email)
-    return { object: 'contact', contact: call.part, deleted: true }
-  }),
+  takes(`POST /${name}/:id/contacts`, WRITES, CONTACT, (call) => createContact(call, [call.id], [])),
+  ...listContactRoutes(`/${name}/:id/contacts/:part`),
 ]
 
 export const contactRoutes = [
@@ -70,42 +107,35 @@ export const contactRoutes = [
   ...listSegmentRoutes('audiences'),
   on('GET /contacts', READS, (call) => {
     const { db, accountId, query } = call
-    const contactsOf = (id: string) => requireContact({ ...call, id })
     const source = {
-      find: (id: string) => ({ id: contactsOf(id)[0].addressKey }),
+      find: (id: string) => attempt(() => ({ id: requireContacts(call, id)[0].addressKey })),
       listBelow: ({ after = [''], limit }: RowWindow) =>
         audience.listAddresses(db, accountId, 'after', String(after[0]), limit),
       listAbove: ({ id }: { id: string }, limit: number) => audience.listAddresses(db, accountId, 'before', id, limit),
     }
-    return readPage(query, source, ({ id }) => toListed(contactsOf(id)))
+    return readPage(query, source, ({ id }) => toListed(requireContacts(call, id)))
   }),
-  on('POST /contacts', WRITES, (call) => {
-    const wanted = call.read(['email', ...CHANGEABLE, 'segments', 'topics'])
-    const segments = readItems(wanted['segments'] ?? [], 'segments').map((segment) =>
-      store.getList(call.db, call.accountId, requireText(segment, 'id')),
-    )
-    return createContact(call, wanted, segments)
+  takes('POST /contacts', WRITES, NEW_CONTACT, (call) => {
+    const { segments, topics } = call.body
+    return createContact(call, segments?.map(({ id }) => id) ?? [], topics ?? [])
   }),
-  on('GET /contacts/:id', READS, (call) => toDetail(requireContact(call))),
-  on('PATCH /contacts/:id', WRITES, (call) => changeContact(call, requireContact(call))),
-  on('DELETE /contacts/:id', WRITES, async (call) => {
-    await audience.removeAddress(call.app, call.actor, requireContact(call)[0].email)
-    return { object: 'contact', contact: call.id, deleted: true }
-  }),
+  ...listContactRoutes('/contacts/:id'),
   on('GET /contacts/:id/segments', READS, (call) => {
-    const lists = requireContact(call).flatMap(({ listId }) => store.findListById(call.db, listId) ?? [])
+    const lists = requireContacts(call, call.id).flatMap(({ listId }) => store.findListById(call.db, listId) ?? [])
     return pageOf(call.query, lists.map(toSegment))
   }),
   on('POST /contacts/:id/segments/:part', WRITES, async (call) => {
     const segment = store.getList(call.db, call.accountId, call.part)
-    await audience.changeAddress(call.app, call.actor, requireContact(call)[0].email, [segment])
+    await audience.changeAddress(call.app, call.actor, requireContacts(call, call.id)[0].email, [segment])
     return { id: formatUuid(segment.uuid) }
   }),
   on('DELETE /contacts/:id/segments/:part', WRITES, leaveSegment),
-  on('GET /contacts/:id/topics', READS, (call) => pageOf(call.query, toTopics(call, requireContact(call)[0].email))),
-  on('PATCH /contacts/:id/topics', WRITES, async (call) => {
-    const contacts = requireContact(call)
-    await subscribe(call, contacts[0].email, readTopics(call, call.body))
+  on('GET /contacts/:id/topics', READS, (call) =>
+    pageOf(call.query, toTopics(call, requireContacts(call, call.id)[0].email)),
+  ),
+  takes('PATCH /contacts/:id/topics', WRITES, SUBSCRIPTIONS, async (call) => {
+    const contacts = requireContacts(call, call.id)
+    await subscribe(call, contacts[0].email, toSubscriptions(call, call.body))
     return { id: toId(contacts) }
   }),
 ]
@@ -117,34 +147,32 @@ type Contacts = readonly [Contact, ...Contact[]]
  * Adds an address to segments. Programs say `unsubscribed: false` and `opt_in` of everybody whom they add; that does not
  * bring back who has left.
  */
-async function createContact(call: Call, wanted: JsonObject, segments: readonly store.ContactList[]) {
-  const { app, actor, db, accountId } = call
-  const { email } = audience.checkContact({ email: requireText(wanted, 'email') })
-  const metadata = readMetadata(wanted)
-  const topics = readTopics(call, wanted['topics'] ?? [])
-  const everything = readFlag(wanted, 'unsubscribed') ? [[EVERY, true] as const] : []
+async function createContact(call: Call<NewContact>, segmentIds: readonly string[], topics: Topics) {
+  const { app, actor, db, accountId, body: contact } = call
+  const segments = segmentIds.map((id) => store.getList(db, accountId, id))
+  const { email } = audience.checkContact({ email: contact.email })
   const isHomeless = segments.length === 0 && audience.findContactsOf(db, accountId, email).length === 0
+  const everything: Subscriptions = contact.unsubscribed ? [[EVERY, true]] : []
+  const left = [...toSubscriptions(call, topics), ...everything].filter(([, isOff]) => isOff)
   // First, so that who is added as unsubscribed gets no welcome.
-  await subscribe(
-    call,
-    email,
-    [...topics, ...everything].filter(([, isOff]) => isOff),
-  )
-  await audience.changeAddress(app, actor, email, isHomeless ? [await requireGeneral(call)] : segments, metadata)
-  return { object: 'contact', id: toId(requireContact({ ...call, id: email })) }
+  await subscribe(call, email, left)
+  const lists = isHomeless ? [await requireGeneral(call)] : segments
+  await audience.changeAddress(app, actor, email, lists, toMetadata(contact))
+  return { object: 'contact', id: toId(requireContacts(call, email)) }
 }
 
-async function changeContact(call: Call, contacts: Contacts) {
-  const { app, actor, read } = call
-  const wanted = read(CHANGEABLE)
-  const isUnsubscribed = readFlag(wanted, 'unsubscribed')
-  const metadata = readMetadata(wanted)
-  await subscribe(call, contacts[0].email, isUnsubscribed === undefined ? [] : [[EVERY, isUnsubscribed]])
-  await audience.changeAddress(app, actor, contacts[0].email, [], metadata)
+async function changeContact(call: Call<Changes>, contacts: Contacts) {
+  const [{ email }] = contacts
+  const { unsubscribed } = call.body
+  await subscribe(call, email, unsubscribed == null ? [] : [[EVERY, unsubscribed]])
+  await audience.changeAddress(call.app, call.actor, email, [], toMetadata(call.body))
   return { object: 'contact', id: toId(contacts) }
 }
 
 type Subscriptions = readonly (readonly [streamId: number, isUnsubscribed: boolean])[]
+
+const toSubscriptions = ({ app, accountId }: Call, topics: Topics): Subscriptions =>
+  topics.map(({ id, subscription }) => [requireTopic(app, accountId, id).id, subscription === 'opt_out'])
 
 /** Stops mail with `transactional: false`, or lets it through again. Bounces and complaints stay. */
 async function subscribe({ app, actor }: Call, address: string, subscriptions: Subscriptions): Promise<void> {
@@ -155,14 +183,24 @@ async function subscribe({ app, actor }: Call, address: string, subscriptions: S
       : removeSuppression(app, actor, address, UNSUBSCRIBE, streamId))
 }
 
-const requireGeneral = async ({ app, actor, db, accountId }: Call): Promise<store.ContactList> =>
-  store.findListByName(db, accountId, GENERAL) ?? (await createList(app, actor, { name: GENERAL }))
+async function requireGeneral({ app, actor, db, accountId }: Call): Promise<store.ContactList> {
+  const find = () => store.findListByName(db, accountId, GENERAL)
+  return (
+    find() ??
+    (await createList(app, actor, { name: GENERAL }).catch((error: unknown) => {
+      // Another request made it at the same time.
+      const made = find()
+      if (made) return made
+      throw error
+    }))
+  )
+}
 
 /** A contact that leaves its last segment stays a contact. */
 async function leaveSegment(call: Call) {
   const { app, actor, id, part } = call
-  const contacts = requireContact(call)
-  const [{ email, listId }] = requireMember(call, part, id)
+  const contacts = requireContacts(call, id)
+  const [{ email, listId }] = requireContacts(call, id, part)
   if (contacts.length === 1) {
     const general = await requireGeneral(call)
     if (general.id === listId)
@@ -174,55 +212,34 @@ async function leaveSegment(call: Call) {
 }
 
 /** Names and properties are entries of the metadata; an empty name is removed, so that fallbacks apply. */
-function readMetadata(wanted: JsonObject): JsonObject {
-  const properties = wanted['properties'] ?? {}
-  const isProperty = ([key, value]: [string, unknown]) =>
-    /^[A-Za-z_]\w{0,49}$/.test(key) && (value === null || typeof value !== 'object')
-  if (!isJsonObject(properties) || !Object.entries(properties).every(isProperty))
-    throw invalid(
-      'properties',
-      'properties must be an object with names of up to 50 letters, digits and "_", and texts, numbers or null.',
-    )
-  const names = ['first_name', 'last_name'].filter((name) => wanted[name] !== undefined)
-  return { ...properties, ...Object.fromEntries(names.map((name) => [name, readText(wanted, name) || null])) }
-}
-
-function readItems(value: unknown, field: string): JsonObject[] {
-  if (!Array.isArray(value) || value.length > MAX_NAMED || !value.every(isJsonObject))
-    throw invalid(field, `${field} must be an array of at most ${MAX_NAMED} objects.`)
-  return value
-}
-
-const readTopics = ({ app, accountId }: Call, value: unknown): Subscriptions =>
-  readItems(value, 'topics').map((topic) => {
-    const subscription = requireText(topic, 'subscription')
-    if (subscription !== 'opt_in' && subscription !== 'opt_out')
-      throw invalid('subscription', 'subscription must be opt_in or opt_out.')
-    return [requireTopic(app, accountId, requireText(topic, 'id')).id, subscription === 'opt_out']
-  })
+const toMetadata = ({ first_name, last_name, properties }: Changes): JsonObject => ({
+  ...properties,
+  ...(first_name !== undefined && { first_name: first_name || null }),
+  ...(last_name !== undefined && { last_name: last_name || null }),
+})
 
 /** The id of a contact is its address in base64url: it stays the same whatever lists the contact joins and leaves. */
 const toId = ([{ addressKey }]: Contacts): string => Buffer.from(addressKey).toString('base64url')
 
 const toAddress = (id: string): string => (id.includes('@') ? id : Buffer.from(id, 'base64url').toString())
 
-function requireContact({ db, accountId, id }: Call): Contacts {
-  const [first, ...others] = audience.findContactsOf(db, accountId, toAddress(id))
-  if (!first) throw notFound('contact_not_found', 'Contact not found; name it by its id or its address.')
-  return [first, ...others]
+/** @param segment the contact on this list only */
+function requireContacts({ db, accountId }: Call, id: string, segment?: string): Contacts {
+  const listId = segment === undefined ? undefined : store.getList(db, accountId, segment).id
+  const found = audience.findContactsOf(db, accountId, toAddress(id))
+  const [first, ...others] = found.filter((contact) => listId === undefined || contact.listId === listId)
+  if (first) return [first, ...others]
+  const place = segment === undefined ? '' : ' in this segment'
+  throw notFound('contact_not_found', `Contact not found${place}; name it by its id or its address.`)
 }
 
-function requireMember({ db, accountId }: Call, segment: string, contact: string): Contacts {
-  const found = findContact(db, store.getList(db, accountId, segment).id, toAddress(contact))
-  if (!found) throw notFound('contact_not_found', 'The segment has no such contact.')
-  return [found]
-}
+/** The contact that the path of `listContactRoutes` names, on all lists or on one. */
+const requireNamed = (call: Call): Contacts =>
+  call.part === '' ? requireContacts(call, call.id) : requireContacts(call, call.part, call.id)
 
-export const toSegment = ({ uuid, name, createdAt }: store.ContactList) => ({
-  id: formatUuid(uuid),
-  name,
-  created_at: isoTime(createdAt),
-})
+export function toSegment({ uuid, name, createdAt }: store.ContactList) {
+  return { id: formatUuid(uuid), name, created_at: isoTime(createdAt) }
+}
 
 const parseMetadata = ([{ metadata }]: Contacts): JsonObject => JSON.parse(metadata ?? '{}') as JsonObject
 
@@ -267,26 +284,29 @@ const MAX_TOPICS = 1000
 const MAX_SLUG_LENGTH = 63
 const READS_TOPICS = 'emails:read'
 const WRITES_TOPICS = 'emails:send contacts:write'
+const NEW_TOPIC = Fields({
+  name: TEXT,
+  default_subscription: Type.Literal('opt_in', {
+    errorMessage:
+      'opt_in: here everybody gets the mail of a topic who has not opted out; for another one, make a segment of those who want it',
+  }),
+})
+
+/** Clients repeat the id. */
+const TOPIC_CHANGE = Fields({ id: MAYBE_TEXT, name: MAYBE_TEXT })
 
 export const topicRoutes = ({ hasOpenMail }: TopicRouteOptions) => [
   on('GET /topics', READS_TOPICS, ({ app, accountId, query }) =>
     pageOf(query, listTopics(app, accountId).map(toTopic)),
   ),
-  on('POST /topics', WRITES_TOPICS, async ({ app, db, actor, accountId, read }) => {
-    const wanted = read(['name', 'default_subscription'])
-    const name = requireText(wanted, 'name')
-    if (requireText(wanted, 'default_subscription') !== 'opt_in')
-      throw invalid(
-        'default_subscription',
-        'default_subscription must be opt_in: here everybody gets the mail of a topic who has not opted out; for another one, make a segment of those who want it.',
-      )
+  takes('POST /topics', WRITES_TOPICS, NEW_TOPIC, async ({ app, db, actor, accountId, body: { name } }) => {
     const isTaken = (slug: string) => streams.findStreamId(db, accountId, slug) !== undefined
     const slug = createSlug(name, 'topic', MAX_SLUG_LENGTH, isTaken)
     return toReference('topic', await streams.createStream(app, actor, { slug, name }))
   }),
-  on('GET /topics/:id', READS_TOPICS, ({ db, accountId, id }) => toTopic(streams.getStream(db, accountId, id))),
-  on('PATCH /topics/:id', WRITES_TOPICS, async ({ app, actor, id, read }) =>
-    toReference('topic', await streams.changeStream(app, actor, id, { name: readText(read(['id', 'name']), 'name') })),
+  on('GET /topics/:id', READS_TOPICS, shows('topic', streams.getStream, toTopic)),
+  takes('PATCH /topics/:id', WRITES_TOPICS, TOPIC_CHANGE, async ({ app, actor, id, body: { name } }) =>
+    toReference('topic', await streams.changeStream(app, actor, id, { name: name ?? undefined })),
   ),
   on(
     'DELETE /topics/:id',

@@ -76,7 +76,9 @@ export const resendDialect: Dialect = {
     }
     return readApiKey(headers)
   },
-  toErrorResponse(error, _, path) {
+  toErrorResponse(given, _, path) {
+    const [first] = given.details
+    const error = first && IS_MISSING.test(first.message) ? missingField(first.field) : given
     const isRouteMissing = error.status === 404 || error.status === 405
     const absence = isRouteMissing ? describeAbsence(path) : undefined
     const { name, status } = absence === undefined ? classify(error) : ABSENT
@@ -94,6 +96,14 @@ export const resendDialect: Dialect = {
 
 const createKeyError = (code: string, problem: string): AppError =>
   new AppError(401, code, `${problem}; send "Authorization: Bearer", a space and the key.`)
+
+/** What the check of a body says of a field without a value. */
+const IS_MISSING = /^(?:is required|must not be empty|must have at least 1 item)/
+
+export function missingField(field: string, hint = ''): AppError {
+  const message = `Missing \`${field}\` field. ${hint}`.trim()
+  return new AppError(422, 'missing_required_field', message, { details: [{ field, message }] })
+}
 
 /** Our names of fields in a sentence, as this interface has them. */
 const FIELD_NAMES: Readonly<Record<string, string>> = {

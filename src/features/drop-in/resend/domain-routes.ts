@@ -1,18 +1,17 @@
 /** @module Domains: create, read, list, change, verify, delete. */
+import { type Static, Type } from '@sinclair/typebox'
 import type { Actor, App } from '#features/core/app/app.ts'
 import * as domains from '#features/setup/domains/domains.ts'
 import { listFormerDkimRecords } from '#features/setup/domains/model.ts'
 import { findRegistrableDomain } from '#features/setup/domains/name.ts'
 import { setTrackingDomain } from '#features/setup/domains/set-tracking.ts'
 import { verifyDomain } from '#features/setup/domains/verify.ts'
-import { invalid } from '#platform/errors.ts'
 import { isoTime } from '#platform/http/envelope.ts'
+import { StringEnum } from '#platform/http/schemas.ts'
 import { formatUuid } from '#platform/ids.ts'
-import type { JsonObject } from '#platform/json-object.ts'
 import type { Millis } from '#platform/time/clock.ts'
-import { listUnknown } from '../dialects/routes.ts'
-import { pageOfRows } from './list.ts'
-import { type Call, deletes, on, readText, requireJsonObject, requireText, toReference } from './route.ts'
+import { Fields, listUnknown, on, takes } from '../dialects/routes.ts'
+import { deletes, MAYBE_TEXT, pageOfRows, shows, TEXT, toReference } from './route.ts'
 
 /** Deleting a domain also ends its mail; `app` passes the use case of another feature. */
 export interface DomainRouteOptions {
@@ -22,62 +21,48 @@ export interface DomainRouteOptions {
 const READS = 'domains:read'
 const WRITES = 'domains:write'
 
+/** Region, TLS, return path and tracking by domain do not exist here. */
+const CHANGES = Fields({
+  capabilities: Type.Optional(Fields({ receiving: Type.Optional(StringEnum(['enabled', 'disabled'])) })),
+  tracking_subdomain: MAYBE_TEXT,
+})
+const NEW_DOMAIN = Fields({ name: TEXT, ...CHANGES.properties })
+
 export const domainRoutes = ({ deleteDomain }: DomainRouteOptions) => [
   on('GET /domains', READS, (call) =>
     pageOfRows(call, 'domains', domains.getDomain, (...of) => domains.listDomains(...of).domains, toListedDomain),
   ),
-  on('POST /domains', WRITES, async (call) => {
-    const { app, actor } = call
-    const wanted = call.read(['name', ...CHANGEABLE])
-    const name = requireText(wanted, 'name')
-    // Read before anything is created, so that a wrong field creates nothing.
-    const changes = readChanges(call, wanted)
-    const { domain } = await domains.createDomain(app, actor, name)
-    const changed = await applyChanges(app, actor, domain, changes).catch(async (error: unknown) => {
+  takes('POST /domains', WRITES, NEW_DOMAIN, async ({ app, actor, body, ignored }) => {
+    const { domain } = await domains.createDomain(app, actor, body.name)
+    const changed = await applyChanges(app, actor, domain, body, ignored).catch(async (error: unknown) => {
       // A client that gets an error repeats the whole request.
       await deleteDomain(app, actor, formatUuid(domain.uuid))
       throw error
     })
-    return toDomainDetail(app, changed)
+    return { object: 'domain', ...toDomainDetail(changed, app) }
   }),
-  on('GET /domains/:id', READS, ({ app, db, accountId, id }) =>
-    toDomainDetail(app, domains.getDomain(db, accountId, id)),
+  on('GET /domains/:id', READS, shows('domain', domains.getDomain, toDomainDetail)),
+  takes('PATCH /domains/:id', WRITES, CHANGES, async ({ app, db, actor, accountId, id, body, ignored }) =>
+    toReference('domain', await applyChanges(app, actor, domains.getDomain(db, accountId, id), body, ignored)),
   ),
-  on('PATCH /domains/:id', WRITES, async (call) => {
-    const { app, db, actor, accountId, id } = call
-    const changes = readChanges(call, call.read(CHANGEABLE))
-    return toReference('domain', await applyChanges(app, actor, domains.getDomain(db, accountId, id), changes))
-  }),
   on('POST /domains/:id/verify', WRITES, async ({ app, actor, id }) =>
     toReference('domain', (await verifyDomain(app, actor, id)).domain),
   ),
   on('DELETE /domains/:id', WRITES, deletes('domain', deleteDomain)),
 ]
 
-/** Region, TLS, return path and tracking by domain do not exist here. */
-const CHANGEABLE = ['capabilities', 'tracking_subdomain']
-
-function readChanges({ ignored }: Call, body: JsonObject) {
-  const capabilities = requireJsonObject(body['capabilities'])
-  const receiving = readText(capabilities, 'receiving')
-  if (receiving !== undefined && receiving !== 'enabled' && receiving !== 'disabled')
-    throw invalid('capabilities.receiving', 'capabilities.receiving must be enabled or disabled.')
-  for (const name of listUnknown(capabilities, ['receiving'], 'capabilities.')) ignored.add(name)
-  return {
-    receiving: receiving === undefined ? undefined : receiving === 'enabled',
-    trackingSubdomain: readText(body, 'tracking_subdomain') || undefined,
-  }
-}
-
 async function applyChanges(
   app: App,
   actor: Actor,
-  domain: domains.Domain,
-  { receiving, trackingSubdomain }: ReturnType<typeof readChanges>,
+  { uuid, domain }: domains.Domain,
+  { capabilities = {}, tracking_subdomain: subdomain }: Static<typeof CHANGES>,
+  ignored: Set<string>,
 ): Promise<domains.Domain> {
-  const id = formatUuid(domain.uuid)
-  if (receiving !== undefined) await domains.changeDomain(app, actor, id, { inboundEnabled: receiving })
-  if (trackingSubdomain !== undefined) await setTrackingDomain(app, actor, id, `${trackingSubdomain}.${domain.domain}`)
+  const id = formatUuid(uuid)
+  const { receiving } = capabilities
+  for (const name of listUnknown(capabilities, ['receiving'], 'capabilities.')) ignored.add(name)
+  if (receiving) await domains.changeDomain(app, actor, id, { inboundEnabled: receiving === 'enabled' })
+  if (subdomain) await setTrackingDomain(app, actor, id, `${subdomain}.${domain}`)
   return domains.getDomain(app.db, actor.accountId, id)
 }
 
@@ -95,8 +80,7 @@ export const toListedDomain = (domain: domains.Domain) => ({
   ...(domain.trackingDomain !== null && { tracking_subdomain: toSubdomain(domain.trackingDomain, domain.domain) }),
 })
 
-export const toDomainDetail = (app: domains.DnsSource & Pick<App, 'clock'>, domain: domains.Domain) => ({
-  object: 'domain' as const,
+export const toDomainDetail = (domain: domains.Domain, app: domains.DnsSource & Pick<App, 'clock'>) => ({
   ...toListedDomain(domain),
   records: toRecords(app, domain, app.clock.now()),
 })

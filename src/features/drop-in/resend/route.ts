@@ -1,102 +1,159 @@
 /**
- * @module The routes of this interface in a short form: method and path, scopes, and what answers a call; and the fields
- * of JSON bodies, which have no schema: unknown fields are ignored, wrong types are a 422.
+ * @module What the routes of this interface share: fields of bodies, references, and lists, which clients page by `limit`,
+ * and `after` or `before` the id of an item. Lists are newest first: what is after an item is older.
  */
+import type { Database } from 'bun:sqlite'
+import { Type } from '@sinclair/typebox'
 import type { Actor, App } from '#features/core/app/app.ts'
-import { AppError, invalid } from '#platform/errors.ts'
+import { attempt } from '#platform/attempt.ts'
+import { prepareStatements } from '#platform/db/open.ts'
+import type { RowKey, RowWindow } from '#platform/db/row-window.ts'
+import { invalid } from '#platform/errors.ts'
+import { OptionalNullable, parseQueryInteger } from '#platform/http/schemas.ts'
 import { formatUuid, newUuid, type UuidBytes } from '#platform/ids.ts'
-import { isJsonObject, type JsonObject } from '#platform/json-object.ts'
-import * as dialects from '../dialects/routes.ts'
+import type { Call, Query } from '../dialects/routes.ts'
 
-export interface Call extends dialects.Call {
-  readonly headers: dialects.Call['set']['headers']
-  /** The body, of which only these fields have an effect; the response names the others. */
-  readonly read: (fields: readonly string[]) => JsonObject
-}
-
-/** @param scopes with blanks in between */
-export const on = (route: string, scopes: string, answer: (call: Call) => unknown) =>
-  dialects.on(route, scopes, (call) => {
-    const read = (fields: readonly string[]) => {
-      const wanted = requireJsonObject(call.body)
-      for (const name of dialects.listUnknown(wanted, fields)) call.ignored.add(name)
-      return wanted
-    }
-    return answer({ ...call, headers: call.set.headers, read })
-  })
-
-/** A POST that creates something responds with 201, but for one to the list of suppressions. */
-const CREATES = /^(?!.*suppressions$).*s$/
-
-export const createRoutes = (app: App, prefixes: readonly string[], routes: readonly dialects.Route[]) =>
-  dialects.createRoutes(app, prefixes, routes, (call, method, path) => {
-    if (method === 'POST' && CREATES.test(path)) call.set.status = 201
-    return call
-  })
+export const TEXT = Type.String({ minLength: 1 })
+export const MAYBE_TEXT = OptionalNullable(Type.String())
+export const MAYBE_FLAG = OptionalNullable(Type.Boolean())
+/** Names of what a request is about. */
+export const TEXTS = Type.Array(Type.String(), { minItems: 1, maxItems: 100 })
 
 export const toReference = <Name extends string>(object: Name, { uuid }: { readonly uuid: UuidBytes }) => ({
   object,
   id: formatUuid(uuid),
 })
 
-export const toDeleted = <Name extends string>(object: Name, id: string) => ({
-  object,
-  id: id.toLowerCase(),
-  deleted: true,
-})
+/** Answers a GET of one object. @param find throws when there is none */
+export const shows =
+  <Row>(
+    object: string,
+    find: (db: Database, accountId: number, id: string) => Row,
+    toItem: (row: Row, app: App) => object,
+  ) =>
+  ({ app, db, accountId, id }: Call) => ({ object, ...toItem(find(db, accountId, id), app) })
 
 /** Answers a DELETE. @param remove throws when there is no such object */
 export const deletes =
   (object: string, remove: (app: App, actor: Actor, id: string) => Promise<unknown>) =>
   async ({ app, actor, id }: Call) => {
     await remove(app, actor, id)
-    return toDeleted(object, id)
+    return { object, id: id.toLowerCase(), deleted: true }
   }
-
-/** The body as an object. An absent body counts as an empty one. */
-export function requireJsonObject(body: unknown): JsonObject {
-  if (body === undefined || body === null) return {}
-  if (!isJsonObject(body)) throw invalid('body', 'The body must be a JSON object.')
-  return body
-}
-
-export function missingField(field: string, hint = ''): AppError {
-  const message = `Missing \`${field}\` field. ${hint}`.trim()
-  return new AppError(422, 'missing_required_field', message, { details: [{ field, message }] })
-}
-
-/** Undefined for an absent field or null. */
-export function readText(body: JsonObject, field: string): string | undefined {
-  const value = body[field]
-  if (value === undefined || value === null) return undefined
-  if (typeof value !== 'string') throw invalid(field, `${field} must be a string.`)
-  return value
-}
-
-export function requireText(body: JsonObject, field: string): string {
-  const text = readText(body, field)
-  if (text === undefined || text === '') throw missingField(field)
-  return text
-}
-
-/** Undefined for an absent field or null. */
-export function readFlag(body: JsonObject, field: string): boolean | undefined {
-  const value = body[field] ?? undefined
-  if (value !== undefined && typeof value !== 'boolean') throw invalid(field, `${field} must be true or false.`)
-  return value
-}
-
-/** Undefined for an absent field or null. */
-export function readTexts(body: JsonObject, field: string, maxItems: number): readonly string[] | undefined {
-  const value = body[field]
-  if (value === undefined || value === null) return undefined
-  if (!Array.isArray(value) || value.length > maxItems || !value.every((item) => typeof item === 'string'))
-    throw invalid(field, `${field} must be an array of at most ${maxItems} strings.`)
-  return value as string[]
-}
 
 /** A slug or alias of the letters and digits of a name; one that is taken ends in part of an id. */
 export function createSlug(name: string, fallback: string, maxLength: number, isTaken: (slug: string) => boolean) {
   const slug = (name.toLowerCase().match(/[a-z0-9]+/g) ?? [fallback]).join('-').slice(0, maxLength - 9)
   return isTaken(slug) ? `${slug}-${formatUuid(newUuid()).slice(-8)}` : slug
 }
+
+const DEFAULT_LIMIT = 20
+const MAX_LIMIT = 100
+
+interface ListSource<Row, Found> {
+  /** The row with this id; undefined when there is none. */
+  readonly find: (id: string) => Found | undefined
+  /** The position of a row; default: its id. */
+  readonly keyOf?: (row: Found) => RowKey
+  /** Rows after a position, or from the start. */
+  readonly listBelow: (window: RowWindow) => readonly Row[]
+  /** The rows right before a row, newest first. */
+  readonly listAbove: (row: Found, limit: number) => readonly Row[]
+}
+
+export interface ListPage<Row> {
+  readonly object: 'list'
+  readonly has_more: boolean
+  readonly data: Row[]
+}
+
+/** The highest of the next ids above ?2. */
+const prepareTop = (db: Pick<Database, 'prepare'>, rows: string) =>
+  db.prepare<{ id: number | null }, [number, number, number]>(
+    `SELECT MAX(id) AS id FROM (SELECT id FROM ${rows} AND id > ?2 ORDER BY id LIMIT ?3)`,
+  )
+
+const sql = prepareStatements((db) => ({
+  contact_lists: prepareTop(db, 'contact_lists WHERE account_id = ?1 AND deleted_at IS NULL'),
+  domains: prepareTop(db, 'domains WHERE account_id = ?1 AND deleted_at IS NULL'),
+  inbound_emails: prepareTop(db, 'inbound_emails INDEXED BY inbound_emails_account WHERE account_id = ?1'),
+  contacts: prepareTop(db, 'contacts INDEXED BY contacts_list WHERE list_id = ?1'),
+  newsletters: prepareTop(db, 'newsletters INDEXED BY newsletters_account WHERE account_id = ?1'),
+  request_logs: prepareTop(db, 'request_logs WHERE account_id = ?1'),
+  templates: prepareTop(db, 'templates WHERE account_id = ?1 AND deleted_at IS NULL'),
+}))
+
+interface WithId {
+  readonly id: number
+}
+
+/**
+ * A page of a list by row id that is read in one direction only.
+ * @param find throws or returns undefined when there is no such row
+ * @param owner row id of the account, for contacts of their list
+ */
+export function pageOfRows<Row extends WithId, Item>(
+  { db, accountId, query }: Call,
+  table: keyof ReturnType<typeof sql>,
+  find: (db: Database, owner: number, id: string) => WithId | undefined,
+  list: (db: Database, owner: number, window: RowWindow) => readonly Row[],
+  toItem: (row: Row) => Item,
+  owner = accountId,
+): ListPage<Item> {
+  const source: ListSource<Row, WithId> = {
+    find: (id) => attempt(() => find(db, owner, id)),
+    listBelow: (window) => list(db, owner, window),
+    listAbove({ id: from }, limit) {
+      const top = sql(db)[table].get(owner, from, limit)?.id ?? from
+      return list(db, owner, { after: [top + 1], offset: 0, limit }).filter(({ id }) => id > from)
+    },
+  }
+  return readPage(query, source, toItem)
+}
+
+/** A page of a list. Throws a 422 for a limit or an id that is not valid. */
+export function readPage<Row, Item, Found extends { readonly id: number | string }>(
+  query: Query,
+  { find, keyOf = ({ id }) => [id], listBelow, listAbove }: ListSource<Row, Found>,
+  toItem: (row: Row) => Item,
+): ListPage<Item> {
+  const { after, before } = query
+  const limit = parseQueryInteger('limit', query['limit'], { fallback: DEFAULT_LIMIT, minimum: 1, maximum: MAX_LIMIT })
+  if (after !== undefined && before !== undefined)
+    throw invalid('before', 'after and before cannot be combined; set only one of them.')
+  const requireRow = (name: string, id: string): Found => {
+    const row = find(id)
+    if (!row) throw invalid(name, `${name} must be the id of an item of this list.`)
+    return row
+  }
+  // One more row than wanted tells whether more follow.
+  if (before !== undefined) {
+    const rows = listAbove(requireRow('before', before), limit + 1)
+    return toPage(rows.slice(-limit), rows.length > limit, toItem)
+  }
+  const start = after === undefined ? {} : { after: keyOf(requireRow('after', after)) }
+  const rows = listBelow({ ...start, offset: 0, limit: limit + 1 })
+  return toPage(rows.slice(0, limit), rows.length > limit, toItem)
+}
+
+const toPage = <Row, Item>(rows: readonly Row[], hasMore: boolean, toItem: (row: Row) => Item): ListPage<Item> => ({
+  object: 'list',
+  has_more: hasMore,
+  data: rows.map(toItem),
+})
+
+/** A page of a list that was read as a whole, because its length is limited. */
+export const pageOf = <Item extends { readonly id: string }>(query: Query, items: readonly Item[]): ListPage<Item> =>
+  readPage(
+    query,
+    {
+      find: (id) => items.find((item) => item.id === id.toLowerCase()),
+      keyOf: (item) => [items.indexOf(item)],
+      listBelow({ after, limit }) {
+        const start = after ? Number(after[0]) + 1 : 0
+        return items.slice(start, start + limit)
+      },
+      listAbove: (item, limit) => items.slice(Math.max(0, items.indexOf(item) - limit), items.indexOf(item)),
+    },
+    (item) => item,
+  )

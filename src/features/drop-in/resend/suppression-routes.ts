@@ -10,14 +10,18 @@ import { encodeVarint, MAX_VARINT_BYTES } from '#platform/crypto/token-bytes.ts'
 import type { RowWindow } from '#platform/db/row-window.ts'
 import { invalid, notFound } from '#platform/errors.ts'
 import { isoTime } from '#platform/http/envelope.ts'
+import { OptionalNullable } from '#platform/http/schemas.ts'
 import { formatUuid } from '#platform/ids.ts'
-import { readPage } from './list.ts'
-import { missingField, on, readTexts, requireText } from './route.ts'
-
-const MAX_BATCH_SIZE = 100
+import { Fields, on, takes } from '../dialects/routes.ts'
+import { missingField } from './dialect.ts'
+import { readPage, TEXT, TEXTS } from './route.ts'
 
 const READS = 'suppressions:read'
 const WRITES = 'suppressions:write'
+
+const ADDED = Fields({ email: TEXT })
+const ALL_ADDED = Fields({ emails: TEXTS })
+const ALL_REMOVED = Fields({ emails: OptionalNullable(TEXTS), ids: OptionalNullable(TEXTS) })
 
 export const suppressionRoutes = [
   on('GET /suppressions', READS, ({ app, accountId, query }) => {
@@ -30,13 +34,10 @@ export const suppressionRoutes = [
     }
     return readPage(query, source, (suppression) => toListedSuppression(app.keys, suppression))
   }),
-  on('POST /suppressions', WRITES, async ({ app, actor, read }) => {
-    const address = requireText(read(['email']), 'email')
-    return toReference(app.keys, await list.addSuppression(app, actor, { address }))
-  }),
-  on('POST /suppressions/batch/add', WRITES, async ({ app, actor, read }) => {
-    const emails = readTexts(read(['emails']), 'emails', MAX_BATCH_SIZE)
-    if (!emails || emails.length === 0) throw missingField('emails')
+  takes('POST /suppressions', WRITES, ADDED, async ({ app, actor, body }) =>
+    toReference(app.keys, await list.addSuppression(app, actor, { address: body.email })),
+  ),
+  takes('POST /suppressions/batch/add', WRITES, ALL_ADDED, async ({ app, actor, body: { emails } }) => {
     // All are checked before the first is added.
     for (const [index, email] of emails.entries()) {
       const listed = list.parseSuppressedAddress(email)
@@ -45,13 +46,10 @@ export const suppressionRoutes = [
     const added = await Promise.all(emails.map((address) => list.addSuppression(app, actor, { address })))
     return { data: added.map((suppression) => toReference(app.keys, suppression)) }
   }),
-  on('POST /suppressions/batch/remove', WRITES, async ({ app, actor, accountId, read }) => {
-    const wanted = read(['emails', 'ids'])
-    const emails = readTexts(wanted, 'emails', MAX_BATCH_SIZE)
-    const ids = readTexts(wanted, 'ids', MAX_BATCH_SIZE)
-    const names = emails ?? ids
-    if (!names || names.length === 0) throw missingField('emails')
-    if (emails && ids) throw invalid('ids', 'emails and ids cannot be combined; set only one of them.')
+  takes('POST /suppressions/batch/remove', WRITES, ALL_REMOVED, async ({ app, actor, accountId, body }) => {
+    const names = body.emails ?? body.ids
+    if (!names) throw missingField('emails')
+    if (body.emails && body.ids) throw invalid('ids', 'emails and ids cannot be combined; set only one of them.')
     const data = await Promise.all(
       names.map(async (name) => {
         const found = findSuppression(app, accountId, name)

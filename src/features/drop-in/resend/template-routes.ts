@@ -3,53 +3,60 @@
  * nothing. Variables and their fallbacks are those that the texts have.
  */
 import type { Database } from 'bun:sqlite'
+import { type Static, type TNumber, type TString, Type } from '@sinclair/typebox'
 import * as store from '#features/setup/templates/templates.ts'
 import { invalid, notFound } from '#platform/errors.ts'
 import { isoTime } from '#platform/http/envelope.ts'
+import { OptionalNullable } from '#platform/http/schemas.ts'
 import { formatUuid } from '#platform/ids.ts'
-import { isJsonObject, type JsonObject } from '#platform/json-object.ts'
-import { pageOfRows } from './list.ts'
+import { type Call, Fields, on, takes } from '../dialects/routes.ts'
 import { type Fallback, toSource, toText, withFallbacks } from './placeholders.ts'
-import { type Call, createSlug, on, readText, requireText, toDeleted, toReference } from './route.ts'
+import { createSlug, MAYBE_TEXT, pageOfRows, shows, TEXT, toReference } from './route.ts'
 
 const READS = 'templates:read'
 const WRITES = 'templates:write'
 
-const FIELDS = ['name', 'alias', 'subject', 'html', 'text', 'variables']
-const MAX_VARIABLES = 50
+const variableOf = (name: string, value: TString | TNumber) =>
+  Fields({ key: TEXT, type: Type.Literal(name), fallback_value: OptionalNullable(value) })
+const VARIABLE = Type.Union([variableOf('string', Type.String()), variableOf('number', Type.Number())], {
+  errorMessage: 'an object with key, type (string or number) and, of this type, fallback_value',
+})
+const CHANGES = Fields({
+  ...{ name: MAYBE_TEXT, alias: MAYBE_TEXT, subject: MAYBE_TEXT, html: MAYBE_TEXT, text: MAYBE_TEXT },
+  variables: OptionalNullable(Type.Array(VARIABLE, { maxItems: 50 })),
+})
+const NEW = Fields({ ...CHANGES.properties, name: TEXT })
 
 export const templateRoutes = [
   on('GET /templates', READS, (call) =>
-    pageOfRows(call, 'templates', findTemplate, (...of) => store.listTemplates(...of).templates, toListed),
+    pageOfRows(call, 'templates', getTemplate, (...of) => store.listTemplates(...of).templates, toListed),
   ),
-  on('POST /templates', WRITES, (call) => {
-    const wanted = call.read(FIELDS)
-    const name = requireText(wanted, 'name')
-    const texts = toTexts(wanted, readFallbacks(wanted['variables'] ?? []))
-    const { subject = name, htmlBody = null, textBody = null } = texts
-    return create(call, { name, subject, htmlBody, textBody }, readText(wanted, 'alias'))
+  takes('POST /templates', WRITES, NEW, (call) => {
+    const { name, alias, variables } = call.body
+    const { subject = name, htmlBody = null, textBody = null } = toTexts(call.body, toFallbacks(variables))
+    return create(call, { name, subject, htmlBody, textBody }, alias)
   }),
-  on('GET /templates/:id', READS, (call) => toDetail(requireTemplate(call))),
-  on('PATCH /templates/:id', WRITES, async (call) => {
-    const wanted = call.read(FIELDS)
-    const template = requireTemplate(call)
-    const { variables } = wanted
+  on('GET /templates/:id', READS, shows('template', getTemplate, toDetail)),
+  takes('PATCH /templates/:id', WRITES, CHANGES, async (call) => {
+    const { name, alias, variables } = call.body
+    const template = getTemplate(call.db, call.accountId, call.id)
     // New fallbacks change the texts in which the variables are.
-    const texts =
-      variables == null
-        ? toTexts(wanted, readSources(template).fallbacks)
-        : toTexts(wanted, readFallbacks(variables), template)
-    const change = { name: readText(wanted, 'name'), alias: readText(wanted, 'alias'), ...texts }
+    const texts = variables
+      ? toTexts(call.body, toFallbacks(variables), template)
+      : toTexts(call.body, readSources(template).fallbacks)
+    const change = { name: name ?? undefined, alias: alias ?? undefined, ...texts }
     return toReference('template', await store.changeTemplate(call.app, call.actor, formatUuid(template.uuid), change))
   }),
-  on('DELETE /templates/:id', WRITES, async (call) => {
-    const id = formatUuid(requireTemplate(call).uuid)
-    await store.deleteTemplate(call.app, call.actor, id)
-    return toDeleted('template', id)
+  on('DELETE /templates/:id', WRITES, async ({ app, db, actor, accountId, id }) => {
+    const reference = toReference('template', getTemplate(db, accountId, id))
+    await store.deleteTemplate(app, actor, reference.id)
+    return { ...reference, deleted: true }
   }),
-  on('POST /templates/:id/publish', WRITES, (call) => toReference('template', requireTemplate(call))),
+  on('POST /templates/:id/publish', WRITES, ({ db, accountId, id }) =>
+    toReference('template', getTemplate(db, accountId, id)),
+  ),
   on('POST /templates/:id/duplicate', WRITES, (call) => {
-    const { name, subject, htmlBody, textBody } = requireTemplate(call)
+    const { name, subject, htmlBody, textBody } = getTemplate(call.db, call.accountId, call.id)
     return create(call, { name: `${name.slice(0, 190)} (copy)`, subject, htmlBody, textBody })
   }),
 ]
@@ -57,44 +64,32 @@ export const templateRoutes = [
 type Content = Omit<Parameters<typeof store.createTemplate>[2], 'alias'>
 
 /** Resend's templates need no alias, ours do. */
-async function create({ app, db, actor, accountId }: Call, content: Content, alias?: string) {
+async function create({ app, db, actor, accountId }: Call, content: Content, alias?: string | null) {
   const isTaken = (name: string) => store.hasTemplate(db, accountId, name)
   const template = { alias: alias || createSlug(content.name, 'template', store.MAX_ALIAS_LENGTH, isTaken), ...content }
   return toReference('template', await store.createTemplate(app, actor, template))
 }
 
-const findTemplate = (db: Database, accountId: number, id: string): store.Template | undefined =>
-  store.findTemplateById(db, accountId, id) ?? store.findTemplateByAlias(db, accountId, id)
-
-function requireTemplate({ db, accountId, id }: Call): store.Template {
-  const template = findTemplate(db, accountId, id)
+function getTemplate(db: Database, accountId: number, id: string): store.Template {
+  const template = store.findTemplateById(db, accountId, id) ?? store.findTemplateByAlias(db, accountId, id)
   if (!template) throw notFound('template_not_found', 'Template not found; name it by its id or its alias.')
   return template
 }
 
+type Changes = Static<typeof CHANGES>
 type Fallbacks = ReadonlyMap<string, Fallback>
 
-function readFallbacks(variables: unknown): Fallbacks {
-  const isVariable = (one: unknown): one is JsonObject =>
-    isJsonObject(one) &&
-    ['string', 'number'].includes(String(one['type'])) &&
-    [one['type'], 'undefined'].includes(typeof (one['fallback_value'] ?? undefined))
-  if (!Array.isArray(variables) || variables.length > MAX_VARIABLES || !variables.every(isVariable))
-    throw invalid(
-      'variables',
-      `variables must be an array of at most ${MAX_VARIABLES} objects with key, type (string or number) and, of this type, fallback_value.`,
-    )
-  return new Map(variables.map((one) => [requireText(one, 'key'), one['fallback_value'] as Fallback]))
-}
+const toFallbacks = (variables: Changes['variables']): Fallbacks =>
+  new Map(variables?.map(({ key, fallback_value: fallback }) => [key, fallback]))
 
 /** What these names are in our syntax, whatever the variables are. */
 const RESERVED = /^(?:[Tt]rue|[Ff]alse|[Nn]one|not)$/
 
 /** The texts of a request as sources. @param before those that stay, but for their fallbacks */
-function toTexts(wanted: JsonObject, fallbacks: Fallbacks, before?: store.Template) {
-  const source = (field: string, old: string | null | undefined) => {
-    const text = readText(wanted, field)
-    if (text === undefined) return old == null ? undefined : withFallbacks(old, fallbacks)
+function toTexts(wanted: Changes, fallbacks: Fallbacks, before?: store.Template) {
+  const source = (field: 'subject' | 'html' | 'text', old: string | null | undefined) => {
+    const text = wanted[field]
+    if (text == null) return old == null ? undefined : withFallbacks(old, fallbacks)
     return toSource(text, (name, fallback) => {
       if (RESERVED.test(name)) throw invalid(field, `A variable cannot have the name ${name}; rename it.`)
       return [name, fallback ?? fallbacks.get(name)]
@@ -132,7 +127,7 @@ export function toDetail(template: store.Template) {
     type: typeof fallback === 'number' ? ('number' as const) : ('string' as const),
   }))
   return {
-    ...{ object: 'template' as const, ...listed, ...texts, variables },
+    ...{ ...listed, ...texts, variables },
     ...{ from: null, reply_to: null, has_unpublished_versions: false, current_version_id: String(template.version) },
   }
 }

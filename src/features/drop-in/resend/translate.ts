@@ -13,7 +13,7 @@ import { isJsonObject, type JsonObject } from '#platform/json-object.ts'
 import type { Millis } from '#platform/time/clock.ts'
 import { parseDateTime } from '#platform/time/date-time.ts'
 import { listUnknown } from '../dialects/routes.ts'
-import { missingField, readText } from './route.ts'
+import { missingField } from './dialect.ts'
 
 export interface RemoteFile {
   readonly index: number
@@ -51,7 +51,7 @@ export function translateEmail(
   const template = readTemplate(email['template'], findTemplate)
   requireFields(email, template !== undefined)
   const reply = toList(email['reply_to'])
-  const topicId = readText(email, 'topic_id') || undefined
+  const topicId = isGiven(email['topic_id']) ? String(email['topic_id']) : undefined
   const { headers, dropped, locale } = translateHeaders(email['headers'], reply !== undefined, topicId === undefined)
   const files = translateAttachments(email['attachments'])
   const sendAt = toSendAt(email['scheduled_at'], now)

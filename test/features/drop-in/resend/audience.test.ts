@@ -425,7 +425,7 @@ test('logs show the requests of the account, in both directions', async () => {
   expect(newest).toMatchObject({ endpoint: '/resend/segments', method: 'POST', response_status: 422 })
   expect(await dataOf(resend.logs.get(newest?.id ?? ''))).toMatchObject({
     ...{ object: 'log', id: newest?.id, user_agent: expect.stringMatching(/^resend-node/) },
-    response_body: { name: 'missing_required_field', message: expect.any(String) },
+    response_body: { name: 'validation_failed', message: expect.any(String) },
   })
   const before = await dataOf(resend.logs.list({ limit: 1, before: second?.id ?? '' }))
   expect(before.data.map(({ id }) => id)).toEqual([newest?.id ?? ''])

@@ -19,8 +19,7 @@ import type {
   RemoveDomainsResponseSuccess,
   Resend,
 } from 'resend'
-import type { toListedKey, toListedLog, toLog } from '#features/drop-in/resend/account-routes.ts'
-import type { listReceivedFiles, listSentFiles } from '#features/drop-in/resend/attachment-routes.ts'
+import type { toListedKey, toListedLog, toListedWebhook, toLog } from '#features/drop-in/resend/account-routes.ts'
 import type {
   toDetail as toBroadcast,
   toListed as toListedBroadcast,
@@ -33,13 +32,17 @@ import type {
   toTopics,
 } from '#features/drop-in/resend/contact-routes.ts'
 import type { toDomainDetail, toListedDomain } from '#features/drop-in/resend/domain-routes.ts'
-import type { toEmailDetail, toListedEmail } from '#features/drop-in/resend/email-routes.ts'
-import type { ListPage } from '#features/drop-in/resend/list.ts'
-import type { toListedReceived, toReceivedDetail } from '#features/drop-in/resend/receiving-routes.ts'
+import type {
+  toEmailDetail,
+  toListedEmail,
+  toListedReceived,
+  toReceivedDetail,
+} from '#features/drop-in/resend/email-routes.ts'
+import type { listReceivedFiles, listSentFiles } from '#features/drop-in/resend/file-routes.ts'
+import type { ListPage } from '#features/drop-in/resend/route.ts'
 import type { SentBatch, SentEmail } from '#features/drop-in/resend/send-routes.ts'
 import type { toListedSuppression } from '#features/drop-in/resend/suppression-routes.ts'
 import type { toListed as toListedTemplate, toDetail as toTemplate } from '#features/drop-in/resend/template-routes.ts'
-import type { toListedWebhook } from '#features/drop-in/resend/webhook-routes.ts'
 
 type List<F extends (...args: never[]) => unknown> = ListPage<ReturnType<F>>
 /** The data of a method of the client; its types of these are not exported. */
@@ -57,8 +60,8 @@ export type Held = [
   Fits<ListReceivingEmailsResponseSuccess, List<typeof toListedReceived>>,
   Fits<GetReceivingEmailResponseSuccess, ReturnType<typeof toReceivedDetail>>,
   Fits<DataOf<Resend['emails']['receiving']['attachments']['list']>['data'], ReturnType<typeof listReceivedFiles>>,
-  Fits<CreateDomainResponseSuccess, ReturnType<typeof toDomainDetail>>,
-  Fits<GetDomainResponseSuccess, ReturnType<typeof toDomainDetail>>,
+  Fits<CreateDomainResponseSuccess, ReturnType<typeof toDomainDetail> & { object: 'domain' }>,
+  Fits<GetDomainResponseSuccess, ReturnType<typeof toDomainDetail> & { object: 'domain' }>,
   Fits<ListDomainsResponseSuccess, List<typeof toListedDomain>>,
   Fits<RemoveDomainsResponseSuccess, { object: 'domain'; id: string; deleted: boolean }>,
   Fits<CreateApiKeyResponseSuccess, { id: string; token: string }>,
@@ -75,9 +78,9 @@ export type Held = [
   Fits<DataOf<Resend['contacts']['segments']['list']>, List<typeof toSegment>>,
   Fits<DataOf<Resend['segments']['get']>, ReturnType<typeof toSegment> & { object: 'segment' }>,
   Fits<DataOf<Resend['topics']['get']>, ReturnType<typeof toTopic>>,
-  Fits<DataOf<Resend['broadcasts']['get']>, ReturnType<typeof toBroadcast>>,
+  Fits<DataOf<Resend['broadcasts']['get']>, ReturnType<typeof toBroadcast> & { object: 'broadcast' }>,
   Fits<DataOf<Resend['broadcasts']['list']>, List<typeof toListedBroadcast>>,
-  Fits<DataOf<Resend['templates']['get']>, ReturnType<typeof toTemplate>>,
+  Fits<DataOf<Resend['templates']['get']>, ReturnType<typeof toTemplate> & { object: 'template' }>,
   Fits<DataOf<Resend['templates']['list']>, List<typeof toListedTemplate>>,
   Fits<DataOf<Resend['logs']['get']>, ReturnType<typeof toLog>>,
   Fits<DataOf<Resend['logs']['list']>, List<typeof toListedLog>>,

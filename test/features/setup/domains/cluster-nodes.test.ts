@@ -36,7 +36,7 @@ test('nodes with names and addresses of their own are all in SPF and MX, also as
   const zone = formatZoneFile(published)
   for (const host of ['mail.tassis.test', ...further_values]) expect(zone).toContain(`\nsend 3600 IN MX 10 ${host}.\n`)
   expect(
-    toDomainDetail(t.app, domain)
+    toDomainDetail(domain, t.app)
       .records.filter(({ type }) => type === 'MX')
       .map(({ value }) => value),
   ).toEqual(['mail.tassis.test', ...further_values])
