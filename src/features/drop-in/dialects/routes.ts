@@ -44,7 +44,9 @@ export interface Route {
 
 /** @param scopes with blanks in between */
 export const on = (route: string, scopes: string, answer: (call: Call) => unknown): Route => ({
-  ...{ route, answer, detail: requires(scopes) },
+  route,
+  answer,
+  detail: requires(scopes),
 })
 
 /** A route with a JSON body. */
@@ -73,9 +75,10 @@ export function createRoutes<Complete extends Call>(
     const handle = async ({ actor, params = {}, query, body, request, set }: Context) => {
       const { accountId } = actor
       const { id = '', part = '' } = params
-      const known: object | undefined = hooks.body?.['properties']
-      const ignored = new Set(known && isJsonObject(body) ? listUnknown(body, Object.keys(known)) : [])
+      const ignored = new Set<string>()
       const call = { app, db: app.db, actor, accountId, params, id, part, query, body, request, set, ignored }
+      const known: object | undefined = hooks.body?.['properties']
+      if (known && isJsonObject(body)) ignoreUnknown(call, body, Object.keys(known))
       const response = await answer(complete(call, method, path) as never)
       setIgnored(set.headers, ignored)
       return response
@@ -87,10 +90,10 @@ export function createRoutes<Complete extends Call>(
 }
 
 /**
- * Names of the fields that are not among those that are known.
+ * Names in the response the fields that are not among those that are known.
  * @param parent put before each name, such as `template.`
  */
-export const listUnknown = (body: object, known: readonly string[], parent = ''): string[] =>
-  Object.entries(body)
-    .filter(([name, value]) => !known.includes(name) && value !== undefined && value !== null)
-    .map(([name]) => parent + name)
+export function ignoreUnknown({ ignored }: Call, body: object, known: readonly string[], parent = ''): void {
+  for (const [name, value] of Object.entries(body))
+    if (!known.includes(name) && value !== undefined && value !== null) ignored.add(parent + name)
+}

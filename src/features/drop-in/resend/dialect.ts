@@ -6,58 +6,21 @@
 import { AppError } from '#platform/errors.ts'
 import { readApiKey } from '#platform/http/authenticate.ts'
 import type { Dialect } from '#platform/http/dialect.ts'
+import absent from './absent.json' with { type: 'json' }
 
 /**
- * First segments below the prefix of what Resend has, and this service has under another name or not at all: a 404 that
- * says so, because "no such route" would look like a wrong base URL.
+ * What Resend has, and this service has under another name or not at all: a 404 that says so, because "no such route"
+ * would look like a wrong base URL.
  */
-const ABSENT_AREAS: Readonly<Record<string, string>> = {
-  automations: 'Start them from a webhook of your own.',
-  'contact-properties': 'Properties need no definition: any name in `properties` of a contact is stored.',
-  events: 'Automations, which they start, do not exist here; GET /v1/events lists what happened to mail.',
-  inboxes: 'Use agent mailboxes: /v1/agent-mailboxes.',
-  oauth: 'Access is by API keys only.',
-  usage: 'GET /v1/account shows the quota and what is used of it.',
-}
-
-const ABSENT_ROUTES: readonly { readonly path: RegExp; readonly name: string; readonly instead: string }[] = [
-  { path: /^\/emails\/metrics$/, name: 'Email metrics', instead: 'GET /v1/analytics/overview has such figures.' },
-  {
-    path: /^\/contacts\/imports(?:\/.*)?$/,
-    name: 'Imports of contacts',
-    instead: 'POST /v1/contact-lists/{id}/imports takes CSV files, and shows before what each line becomes.',
-  },
-  {
-    path: /^\/broadcasts\/[^/]+\/(?:recipients|clicked-links)$/,
-    name: 'Recipients and links of a broadcast',
-    instead: 'GET /v1/broadcasts/{id}/engagement counts them, and GET /v1/emails lists its emails.',
-  },
-  { path: /^\/emails\/[^/]+\/share$/, name: 'Shared links to emails', instead: 'Open the email in the dashboard.' },
-  {
-    path: /^\/domains\/(?:claim|[^/]+\/claim(?:\/verify)?)$/,
-    name: 'Claims of domains',
-    instead: 'Create the domain; its DNS records prove that it is yours.',
-  },
-  {
-    path: /^\/webhooks\/[^/]+\/signing-secret\/rotate$/,
-    name: 'Rotation of a signing secret by API key',
-    instead: 'Rotate it in the dashboard, where you confirm your password.',
-  },
-  {
-    path: /^\/webhooks\/[^/]+\/events(?:\/.*)?$/,
-    name: 'Events of a webhook',
-    instead: 'GET /v1/webhooks/{id}/deliveries lists them, and they can be replayed there.',
-  },
-]
+const ABSENT_PATHS = absent.map(({ path, name, instead }) => ({
+  path: new RegExp(path),
+  sentence: `${name}: not part of this service. ${instead}`,
+}))
 
 /** Why there is nothing at a path; undefined for a path that this interface does not know either. */
 function describeAbsence(fullPath: string): string | undefined {
   const path = fullPath.replace(/^\/resend(?=\/)/, '').replace(/\/$/, '')
-  const segment = path.split('/')[1] ?? ''
-  const instead = Object.hasOwn(ABSENT_AREAS, segment) ? ABSENT_AREAS[segment] : undefined
-  if (instead !== undefined) return `"${segment}" is not part of this service. ${instead}`
-  const route = ABSENT_ROUTES.find((absent) => absent.path.test(path))
-  return route && `${route.name}: not part of this service. ${route.instead}`
+  return ABSENT_PATHS.find((one) => one.path.test(path))?.sentence
 }
 
 export const RESEND_PREFIX = '/resend'

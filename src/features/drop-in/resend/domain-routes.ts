@@ -1,5 +1,5 @@
 /** @module Domains: create, read, list, change, verify, delete. */
-import { type Static, Type } from '@sinclair/typebox'
+import type { Static } from '@sinclair/typebox'
 import type { Actor, App } from '#features/core/app/app.ts'
 import * as domains from '#features/setup/domains/domains.ts'
 import { listFormerDkimRecords } from '#features/setup/domains/model.ts'
@@ -7,10 +7,10 @@ import { findRegistrableDomain } from '#features/setup/domains/name.ts'
 import { setTrackingDomain } from '#features/setup/domains/set-tracking.ts'
 import { verifyDomain } from '#features/setup/domains/verify.ts'
 import { isoTime } from '#platform/http/envelope.ts'
-import { StringEnum } from '#platform/http/schemas.ts'
+import { OptionalNullable, StringEnum } from '#platform/http/schemas.ts'
 import { formatUuid } from '#platform/ids.ts'
 import type { Millis } from '#platform/time/clock.ts'
-import { Fields, listUnknown, on, takes } from '../dialects/routes.ts'
+import { type Call, Fields, ignoreUnknown, on, takes } from '../dialects/routes.ts'
 import { deletes, MAYBE_TEXT, pageOfRows, shows, TEXT, toReference } from './route.ts'
 
 /** Deleting a domain also ends its mail; `app` passes the use case of another feature. */
@@ -23,7 +23,7 @@ const WRITES = 'domains:write'
 
 /** Region, TLS, return path and tracking by domain do not exist here. */
 const CHANGES = Fields({
-  capabilities: Type.Optional(Fields({ receiving: Type.Optional(StringEnum(['enabled', 'disabled'])) })),
+  capabilities: OptionalNullable(Fields({ receiving: OptionalNullable(StringEnum(['enabled', 'disabled'])) })),
   tracking_subdomain: MAYBE_TEXT,
 })
 const NEW_DOMAIN = Fields({ name: TEXT, ...CHANGES.properties })
@@ -32,9 +32,10 @@ export const domainRoutes = ({ deleteDomain }: DomainRouteOptions) => [
   on('GET /domains', READS, (call) =>
     pageOfRows(call, 'domains', domains.getDomain, (...of) => domains.listDomains(...of).domains, toListedDomain),
   ),
-  takes('POST /domains', WRITES, NEW_DOMAIN, async ({ app, actor, body, ignored }) => {
-    const { domain } = await domains.createDomain(app, actor, body.name)
-    const changed = await applyChanges(app, actor, domain, body, ignored).catch(async (error: unknown) => {
+  takes('POST /domains', WRITES, NEW_DOMAIN, async (call) => {
+    const { app, actor } = call
+    const { domain } = await domains.createDomain(app, actor, call.body.name)
+    const changed = await applyChanges(call, domain).catch(async (error: unknown) => {
       // A client that gets an error repeats the whole request.
       await deleteDomain(app, actor, formatUuid(domain.uuid))
       throw error
@@ -42,8 +43,8 @@ export const domainRoutes = ({ deleteDomain }: DomainRouteOptions) => [
     return { object: 'domain', ...toDomainDetail(changed, app) }
   }),
   on('GET /domains/:id', READS, shows('domain', domains.getDomain, toDomainDetail)),
-  takes('PATCH /domains/:id', WRITES, CHANGES, async ({ app, db, actor, accountId, id, body, ignored }) =>
-    toReference('domain', await applyChanges(app, actor, domains.getDomain(db, accountId, id), body, ignored)),
+  takes('PATCH /domains/:id', WRITES, CHANGES, async (call) =>
+    toReference('domain', await applyChanges(call, domains.getDomain(call.db, call.accountId, call.id))),
   ),
   on('POST /domains/:id/verify', WRITES, async ({ app, actor, id }) =>
     toReference('domain', (await verifyDomain(app, actor, id)).domain),
@@ -51,16 +52,12 @@ export const domainRoutes = ({ deleteDomain }: DomainRouteOptions) => [
   on('DELETE /domains/:id', WRITES, deletes('domain', deleteDomain)),
 ]
 
-async function applyChanges(
-  app: App,
-  actor: Actor,
-  { uuid, domain }: domains.Domain,
-  { capabilities = {}, tracking_subdomain: subdomain }: Static<typeof CHANGES>,
-  ignored: Set<string>,
-): Promise<domains.Domain> {
+async function applyChanges(call: Call<Static<typeof CHANGES>>, { uuid, domain }: domains.Domain) {
+  const { app, actor, body } = call
+  const { capabilities, tracking_subdomain: subdomain } = body
   const id = formatUuid(uuid)
-  const { receiving } = capabilities
-  for (const name of listUnknown(capabilities, ['receiving'], 'capabilities.')) ignored.add(name)
+  const { receiving, ...others } = capabilities ?? {}
+  ignoreUnknown(call, others, [], 'capabilities.')
   if (receiving) await domains.changeDomain(app, actor, id, { inboundEnabled: receiving === 'enabled' })
   if (subdomain) await setTrackingDomain(app, actor, id, `${subdomain}.${domain}`)
   return domains.getDomain(app.db, actor.accountId, id)

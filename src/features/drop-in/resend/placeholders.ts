@@ -2,6 +2,7 @@
  * @module Resend's placeholders, `{{{NAME|fallback}}}`, in our template syntax and back. All else of a text is literal in
  * Resend, so what would begin a tag of ours is escaped. Values and fallbacks are escaped in HTML like all variables.
  */
+import { attempt } from '#platform/attempt.ts'
 import { invalid } from '#platform/errors.ts'
 
 export type Fallback = string | number | null | undefined
@@ -29,17 +30,25 @@ export function toSource(text: string, resolve: Resolve): string {
   return source + text.slice(end).replace(OPENING, ESCAPED)
 }
 
+/** Replaces what `toSource` writes. A fallback that JSON has not, as texts of /v1 may have, stays as it is. */
+const replaceWritten = (
+  source: string,
+  brace: string,
+  show: (variable: string, fallback: Fallback) => string,
+): string =>
+  source.replace(WRITTEN, (written, variable?: string, fallback?: string) => {
+    if (variable === undefined) return brace
+    const value = fallback && attempt(() => JSON.parse(fallback) as string | number)
+    return value === undefined && fallback !== undefined ? written : show(variable, value)
+  })
+
 /** @param show the placeholder of a variable */
 export const toText = (source: string, show: (variable: string, fallback: Fallback) => string): string =>
-  source.replace(WRITTEN, (_, variable?: string, fallback?: string) =>
-    variable === undefined ? '{' : show(variable, fallback && (JSON.parse(fallback) as string | number)),
-  )
+  replaceWritten(source, '{', show)
 
 /** A source with other fallbacks; all that is not ours, such as conditions and loops, stays. */
 export const withFallbacks = (source: string, fallbacks: ReadonlyMap<string, Fallback>): string =>
-  source.replace(WRITTEN, (written, variable?: string) =>
-    variable === undefined ? written : write(variable, fallbacks.get(variable)),
-  )
+  replaceWritten(source, ESCAPED, (variable) => write(variable, fallbacks.get(variable)))
 
 const VARIABLES: Readonly<Record<string, string>> = {
   RESEND_UNSUBSCRIBE_URL: 'unsubscribe_url',

@@ -1,21 +1,18 @@
 /** @module Sends: POST /emails and /emails/batch, below the prefix and at the root. */
 import { getTenantId } from '#features/core/accounts/work-budget.ts'
-import type { Actor, App } from '#features/core/app/app.ts'
 import { acceptTranslated } from '#features/sending/accept/accept.ts'
 import { acceptBatch, requireSendRequest } from '#features/sending/accept/batch.ts'
 import { createIdempotency, createIdempotencyConflict } from '#features/sending/accept/idempotency.ts'
 import type { TakeRate } from '#features/sending/accept/sendable.ts'
-import { findTemplateById } from '#features/setup/templates/templates.ts'
 import { invalid } from '#platform/errors.ts'
 import { isLargeBody } from '#platform/http/body.ts'
 import { withoutTimeLimit } from '#platform/http/request-context.ts'
 import { once } from '#platform/http/route-table.ts'
 import type { JsonObject } from '#platform/json-object.ts'
 import { type Call, on, type Route } from '../dialects/routes.ts'
-import { requireTopic } from './contact-routes.ts'
 import { toResendWords } from './dialect.ts'
 import { type FetchedFiles, fetchRemoteFiles } from './remote-files.ts'
-import { type TranslatedEmail, type TranslationContext, translateEmail } from './translate.ts'
+import { type TranslatedEmail, translateEmail } from './translate.ts'
 
 export interface SendRouteOptions {
   readonly takeRate: TakeRate
@@ -45,22 +42,16 @@ export interface SentBatch {
   readonly errors?: { index: number; message: string }[]
 }
 
-const createContext = (app: App, actor: Actor): TranslationContext => ({
-  now: app.clock.now(),
-  findTemplate: (id) => findTemplateById(app.db, actor.accountId, id),
-  getStreamSlug: (topicId) => requireTopic(app, actor.accountId, topicId).slug,
-})
-
 /**
  * Accepts one email. A key that was used for another body is always a conflict here, whatever the setting for /v1 is.
  * @param admit throws when the account sends too fast
  */
-async function send({ app, actor, body, request: { headers }, ignored }: Call, admit: () => void): Promise<SentEmail> {
+async function send(call: Call, admit: () => void): Promise<SentEmail> {
+  const { app, actor, body } = call
+  const { headers } = call.request
   let files: FetchedFiles | undefined
-  let unused: readonly string[] = []
   const check = () => {
-    const translated = translateEmail(body, createContext(app, actor))
-    unused = translated.ignored
+    const translated = translateEmail(body, call)
     // Everything else is checked before a file is fetched.
     return { ...translated, checked: requireSendRequest(withContents(translated.request, NO_FILES)) }
   }
@@ -79,7 +70,6 @@ async function send({ app, actor, body, request: { headers }, ignored }: Call, a
     const idempotency = createIdempotency('Idempotency-Key', headers.get('idempotency-key') ?? undefined, body)
     const { response } = await acceptTranslated(app, actor, { idempotency, translate }, admit)
     if (response.mismatch) throw createIdempotencyConflict()
-    for (const name of unused) ignored.add(name)
     return { id: response.id }
   } finally {
     files?.[Symbol.dispose]()
@@ -106,26 +96,23 @@ function parseValidation(header: string | null): boolean {
   throw invalid('x-batch-validation', 'x-batch-validation must be strict (all emails or none) or permissive.')
 }
 
-async function sendBatch(
-  { app, actor, body, request: { headers }, ignored }: Call,
-  admit: () => void,
-): Promise<SentBatch> {
+async function sendBatch(call: Call, admit: () => void): Promise<SentBatch> {
+  const { app, actor, body } = call
+  const { headers } = call.request
   const isPermissive = parseValidation(headers.get('x-batch-validation'))
   if (!Array.isArray(body) || body.length === 0 || body.length > MAX_BATCH_SIZE)
     throw invalid(
       'emails',
       `A batch must be an array of 1 to ${MAX_BATCH_SIZE} emails${Array.isArray(body) ? `; it has ${body.length}` : ''}.`,
     )
-  const context = createContext(app, actor)
   const translate = (email: unknown) => {
-    const translated = translateEmail(email, context)
+    const translated = translateEmail(email, call)
     const [remote] = translated.remoteFiles
     if (remote)
       throw invalid(
         `attachments.${remote.index}.path`,
         `attachments.${remote.index}.path: files of a batch are not fetched; send content, or each email by itself.`,
       )
-    for (const name of translated.ignored) ignored.add(name)
     return translated.request
   }
   const idempotencyKey = headers.get('idempotency-key') ?? undefined

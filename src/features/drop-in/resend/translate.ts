@@ -1,18 +1,19 @@
 /**
  * @module Translates an email of Resend's interface into a send request of ours. Strict about what would change the
- * mail, lenient about what its clients send without need: unknown fields, headers that repeat a field. `ignored` names
- * what is left out. Pure, except for the look-up of a template's alias that is passed in.
+ * mail, lenient about what its clients send without need: unknown fields, headers that repeat a field. The response names
+ * what is left out.
  */
 import { parseDate } from 'chrono-node/en'
 import { isReservedHeader } from '#features/sending/accept/draft.ts'
-import type { TemplateName } from '#features/setup/templates/templates.ts'
+import { findTemplateById } from '#features/setup/templates/templates.ts'
 import { splitTag } from '#features/webhooks/webhooks/payload/resend-payload.ts'
 import { invalid } from '#platform/errors.ts'
 import { isoTime } from '#platform/http/envelope.ts'
 import { isJsonObject, type JsonObject } from '#platform/json-object.ts'
 import type { Millis } from '#platform/time/clock.ts'
 import { parseDateTime } from '#platform/time/date-time.ts'
-import { listUnknown } from '../dialects/routes.ts'
+import { type Call, ignoreUnknown } from '../dialects/routes.ts'
+import { requireTopic } from './contact-routes.ts'
 import { missingField } from './dialect.ts'
 
 export interface RemoteFile {
@@ -25,16 +26,6 @@ export interface TranslatedEmail {
   readonly request: JsonObject & { readonly attachments?: readonly JsonObject[] }
   /** Files whose content is missing in `request`. */
   readonly remoteFiles: readonly RemoteFile[]
-  /** What the client sent and is not used, such as `headers.Message-ID`. */
-  readonly ignored: readonly string[]
-}
-
-export interface TranslationContext {
-  readonly now: Millis
-  /** The alias and locale of a template that is named by its id; undefined when the text is no id of a template. */
-  readonly findTemplate: (id: string) => TemplateName | undefined
-  /** The slug of the stream that a topic is; throws when there is no such topic. */
-  readonly getStreamSlug: (topicId: string) => string
 }
 
 const FIELDS =
@@ -43,18 +34,16 @@ const TEMPLATE_FIELDS = ['id', 'variables', 'locale']
 const ATTACHMENT_FIELDS = ['filename', 'content', 'path', 'content_type', 'content_id']
 
 /** Throws a 422 for what cannot be translated. Fields of a wrong type pass: the check of our request names them. */
-export function translateEmail(
-  body: unknown,
-  { now, findTemplate, getStreamSlug }: TranslationContext,
-): TranslatedEmail {
+export function translateEmail(body: unknown, call: Call): TranslatedEmail {
   const email = requireObject(body)
-  const template = readTemplate(email['template'], findTemplate)
+  const template = readTemplate(email['template'], call)
   requireFields(email, template !== undefined)
   const reply = toList(email['reply_to'])
   const topicId = isGiven(email['topic_id']) ? String(email['topic_id']) : undefined
-  const { headers, dropped, locale } = translateHeaders(email['headers'], reply !== undefined, topicId === undefined)
-  const files = translateAttachments(email['attachments'])
-  const sendAt = toSendAt(email['scheduled_at'], now)
+  ignoreUnknown(call, email, FIELDS)
+  const { headers, locale } = translateHeaders(email['headers'], call, reply !== undefined, topicId === undefined)
+  const files = translateAttachments(email['attachments'], call)
+  const sendAt = toSendAt(email['scheduled_at'], call.app.clock.now())
   const tags = translateTags(email['tags'])
   const request = {
     from: email['from'],
@@ -72,19 +61,13 @@ export function translateEmail(
     template_data: template?.variables,
     locale: template && (locale ?? template.locale),
     // Only such mail is stopped when its recipient leaves the stream.
-    ...(topicId !== undefined && { stream: getStreamSlug(topicId), transactional: false }),
+    ...(topicId !== undefined && {
+      stream: requireTopic(call.app, call.accountId, topicId).slug,
+      transactional: false,
+    }),
     ...(files && { attachments: files.attachments }),
   }
-  return {
-    request: withoutUndefined(request),
-    remoteFiles: files?.remoteFiles ?? [],
-    ignored: [
-      ...listUnknown(email, FIELDS),
-      ...(isJsonObject(email['template']) ? listUnknown(email['template'], TEMPLATE_FIELDS, 'template.') : []),
-      ...(files?.ignored ?? []),
-      ...dropped,
-    ],
-  }
+  return { request: withoutUndefined(request), remoteFiles: files?.remoteFiles ?? [] }
 }
 
 /** Longer than any phrase that a person writes; limits what the patterns of the parser may cost. */
@@ -147,20 +130,19 @@ const LOCALE_HEADER = /^x-tassis-locale$/i
  */
 function translateHeaders(
   value: unknown,
+  { ignored }: Call,
   hasReplyTo: boolean,
   isTransactional: boolean,
-): { headers: unknown; dropped: readonly string[]; locale?: unknown } {
-  if (!isJsonObject(value)) return { headers: value ?? undefined, dropped: [] }
+): { headers: unknown; locale?: unknown } {
+  if (!isJsonObject(value)) return { headers: value ?? undefined }
   const isDropped = (name: string) =>
     isReservedHeader(name, isTransactional) || (hasReplyTo && name.toLowerCase() === 'reply-to')
   const kept = Object.entries(value).filter(
     ([name, text]) => isGiven(text) && !isDropped(name) && !LOCALE_HEADER.test(name),
   )
+  for (const name of Object.keys(value)) if (isDropped(name)) ignored.add(`headers.${name}`)
   return {
     headers: Object.fromEntries(kept.map(([name, text]) => [name, Array.isArray(text) ? text.join(', ') : text])),
-    dropped: Object.keys(value)
-      .filter(isDropped)
-      .map((name) => `headers.${name}`),
     locale: Object.entries(value).find(([name]) => LOCALE_HEADER.test(name))?.[1],
   }
 }
@@ -183,24 +165,25 @@ export const toTagPairs = (tags: readonly string[]): { name: string; value: stri
 
 function readTemplate(
   value: unknown,
-  findTemplate: TranslationContext['findTemplate'],
+  call: Call,
 ): { readonly alias: string; readonly locale: unknown; readonly variables: unknown } | undefined {
   if (!isGiven(value)) return undefined
   const id = isJsonObject(value) ? value['id'] : undefined
   if (!isJsonObject(value) || typeof id !== 'string' || id === '')
     throw invalid('template.id', 'template must be an object with id, the id or alias of a template, and variables.')
-  const named = findTemplate(id)
+  ignoreUnknown(call, value, TEMPLATE_FIELDS, 'template.')
+  const named = findTemplateById(call.db, call.accountId, id)
   const locale = value['locale'] ?? named?.locale ?? undefined
   return { alias: named?.alias ?? id, locale, variables: value['variables'] ?? undefined }
 }
 
 function translateAttachments(
   value: unknown,
-): { attachments: Record<string, unknown>[]; remoteFiles: RemoteFile[]; ignored: Set<string> } | undefined {
+  call: Call,
+): { attachments: Record<string, unknown>[]; remoteFiles: RemoteFile[] } | undefined {
   if (!isGiven(value)) return undefined
   if (!Array.isArray(value)) throw invalid('attachments', 'attachments must be an array of objects.')
   const remoteFiles: RemoteFile[] = []
-  const ignored = new Set<string>()
   const attachments = value.map((attachment: unknown, index): Record<string, unknown> => {
     const field = `attachments.${index}`
     if (!isJsonObject(attachment)) throw invalid(field, `${field} must be an object with filename and content or path.`)
@@ -209,7 +192,7 @@ function translateAttachments(
     if (!isRemote && !isGiven(content))
       throw invalid(field, `${field} must have content, the file in base64, or path, its URL.`)
     if (isRemote) remoteFiles.push({ index, url: path })
-    for (const name of listUnknown(attachment, ATTACHMENT_FIELDS, 'attachments.')) ignored.add(name)
+    ignoreUnknown(call, attachment, ATTACHMENT_FIELDS, 'attachments.')
     return withoutUndefined({
       filename: filename || (isRemote ? lastSegment(path) : undefined) || `attachment-${index + 1}`,
       content: isRemote ? undefined : toBase64(content),
@@ -217,7 +200,7 @@ function translateAttachments(
       content_id: contentId ?? undefined,
     })
   })
-  return { attachments, remoteFiles, ignored }
+  return { attachments, remoteFiles }
 }
 
 function lastSegment(url: string): string | undefined {

@@ -147,6 +147,9 @@ describe('contacts', () => {
     expect([before.has_more, before.data.map(({ email }) => email[0])]).toEqual([true, ['b', 'c']])
     const members = await dataOf(other.contacts.list({ segmentId: segment, limit: 2, before: all[0]?.id ?? '' }))
     expect([members.has_more, members.data.map(({ email }) => email[0])]).toEqual([true, ['c', 'b']])
+    // Those who come first to General make it together.
+    const both = await Promise.all(['y', 'z'].map((name) => other.contacts.create({ email: `${name}@receiver.test` })))
+    expect(both.map(({ error }) => error)).toEqual([null, null])
     // Of another account, nothing.
     expect(await errorOf(resend.contacts.get(all[0]?.id ?? ''))).toEqual(NOT_FOUND)
   })
@@ -406,9 +409,14 @@ describe('templates', () => {
   })
 
   test('in our own syntax keep it when they get other fallbacks', async () => {
-    const html_body = '{% for i in items %}{{ i|upper }}{% endfor %}{{ city|default("Oslo", true) }}'
+    // JSON has no such texts and numbers as the last two.
+    const others = `{{ a|default("it\\'s", true) }}{{ b|default(01, true) }}`
+    const html_body = `{% for i in items %}{{ i|upper }}{% endfor %}{{ city|default("Oslo", true) }}${others}`
     const own = { alias: 'own', name: 'Own', subject: '{% if a %}x{% endif %}', html_body }
     await service.api('POST', '/v1/templates', own)
+    expect(await dataOf(resend.templates.get('own'))).toMatchObject({
+      html: expect.stringMatching(/\{\{\{city\}\}\}\{\{ a\|/),
+    })
     const variables = [{ key: 'city', type: 'string' as const, fallbackValue: 'Rome' }]
     const { id } = await dataOf(resend.templates.update('own', { variables }))
     const { body } = await service.api('GET', `/v1/templates/${id}`)
