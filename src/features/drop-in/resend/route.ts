@@ -126,21 +126,15 @@ export function readPage<Row, Item, Found extends { readonly id: number | string
     if (!row) throw invalid(name, `${name} must be the id of an item of this list.`)
     return row
   }
-  // One more row than wanted tells whether more follow.
-  if (before !== undefined) {
-    const rows = listAbove(requireRow('before', before), limit + 1)
-    return toPage(rows.slice(-limit), rows.length > limit, toItem)
-  }
   const start = after === undefined ? {} : { after: keyOf(requireRow('after', after)) }
-  const rows = listBelow({ ...start, offset: 0, limit: limit + 1 })
-  return toPage(rows.slice(0, limit), rows.length > limit, toItem)
+  // One more row than wanted tells whether more follow.
+  const rows =
+    before === undefined
+      ? listBelow({ ...start, offset: 0, limit: limit + 1 })
+      : listAbove(requireRow('before', before), limit + 1)
+  const page = before === undefined ? rows.slice(0, limit) : rows.slice(-limit)
+  return { object: 'list', has_more: rows.length > limit, data: page.map(toItem) }
 }
-
-const toPage = <Row, Item>(rows: readonly Row[], hasMore: boolean, toItem: (row: Row) => Item): ListPage<Item> => ({
-  object: 'list',
-  has_more: hasMore,
-  data: rows.map(toItem),
-})
 
 /** A page of a list that was read as a whole, because its length is limited. */
 export const pageOf = <Item extends { readonly id: string }>(query: Query, items: readonly Item[]): ListPage<Item> =>

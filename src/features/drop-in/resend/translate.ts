@@ -34,8 +34,9 @@ const TEMPLATE_FIELDS = ['id', 'variables', 'locale']
 const ATTACHMENT_FIELDS = ['filename', 'content', 'path', 'content_type', 'content_id']
 
 /** Throws a 422 for what cannot be translated. Fields of a wrong type pass: the check of our request names them. */
-export function translateEmail(body: unknown, call: Call): TranslatedEmail {
-  const email = requireObject(body)
+export function translateEmail(email: unknown, call: Call): TranslatedEmail {
+  if (!isJsonObject(email))
+    throw invalid('email', 'An email must be a JSON object with from, to, subject and html or text.')
   const template = readTemplate(email['template'], call)
   requireFields(email, template !== undefined)
   const reply = toList(email['reply_to'])
@@ -79,27 +80,16 @@ const MAX_WORDS_LENGTH = 80
  */
 export function toSendAt(value: unknown, now: Millis): string | undefined {
   if (!isGiven(value)) return undefined
-  if (typeof value !== 'string') throw createTimeError()
-  const text = value.trim()
-  const at = parseDateTime(text, 'any')
+  const text = typeof value === 'string' ? value.trim() : ''
+  const words = text.length <= MAX_WORDS_LENGTH ? text : ''
+  const at =
+    parseDateTime(text, 'any') ??
+    parseDate(words, { instant: new Date(now), timezone: 'UTC' }, { forwardDate: true })?.getTime()
   if (at !== undefined) return isoTime(at)
-  const date =
-    text.length <= MAX_WORDS_LENGTH
-      ? parseDate(text, { instant: new Date(now), timezone: 'UTC' }, { forwardDate: true })
-      : null
-  if (!date) throw createTimeError()
-  return isoTime(date.getTime())
-}
-
-const createTimeError = () =>
-  invalid(
+  throw invalid(
     'scheduled_at',
     'scheduled_at must be a date and time with a zone, such as 2026-11-21T09:30:00Z, or words such as "in 1 min" or "tomorrow at 9am", which are read as UTC.',
   )
-
-function requireObject(body: unknown): JsonObject {
-  if (isJsonObject(body)) return body
-  throw invalid('email', 'An email must be a JSON object with from, to, subject and html or text.')
 }
 
 const isGiven = (value: unknown): boolean => value !== undefined && value !== null && value !== ''
