@@ -43,11 +43,11 @@ export interface Route {
 }
 
 /** @param scopes with blanks in between */
-export const on = (route: string, scopes: string, answer: (call: Call) => unknown): Route => ({
-  route,
-  answer,
-  detail: requires(scopes),
-})
+export const on = <Complete extends Call = Call>(
+  route: string,
+  scopes: string,
+  answer: (call: Complete) => unknown,
+): Route => ({ route, answer, detail: requires(scopes) })
 
 /** A route with a JSON body. */
 export const takes = <Body extends TSchema>(
