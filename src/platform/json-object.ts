@@ -11,3 +11,7 @@ export function parseJsonObject(text: string): JsonObject | undefined {
   const value: unknown = attempt(() => JSON.parse(text))
   return isJsonObject(value) ? value : undefined
 }
+
+/** The object without its fields that are undefined. */
+export const withoutUndefined = <T>(object: { readonly [Name in keyof T]: T[Name] | undefined }): T =>
+  Object.fromEntries(Object.entries(object).filter(([, value]) => value !== undefined)) as T

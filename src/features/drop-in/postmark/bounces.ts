@@ -2,46 +2,28 @@
  * @module Bounces and complaints in Postmark's form. Each is an event of the account, and its number there is the id of
  * the bounce. Lists are read from the newest event backwards, in limited steps.
  */
-import type { App } from '#features/core/app/app.ts'
-import { type EventData, type EventType, toEventCode, toEventType } from '#features/core/events/record.ts'
+import { removeSuppression } from '#features/audience/suppressions/suppressions.ts'
+import type { FeedEvent } from '#features/core/events/model.ts'
+import { type EventData, type EventType, toEventCode } from '#features/core/events/record.ts'
 import { suppressionOf } from '#features/setup/suppression-store/check.ts'
 import { TOTAL_METRIC } from '#features/setup/suppression-store/suppress.ts'
-import { findNewestUpTo, readFeedRange } from '#features/webhooks/event-feed/feed.ts'
-import { toBounceFields, toSlug, toStreamName } from '#features/webhooks/webhooks/payload/postmark.ts'
+import { readFeed, readFeedRange } from '#features/webhooks/event-feed/feed.ts'
+import { readEmailEvent, toBounceFields, toSlug, toStreamName } from '#features/webhooks/webhooks/payload/postmark.ts'
 import { prepareStatements } from '#platform/db/open.ts'
-import { invalid, notFound } from '#platform/errors.ts'
-import { formatUuid } from '#platform/ids.ts'
-import { createQueryReader, isInTime, type Query, readTimes, readWindow } from './fields.ts'
+import { conflict, invalid, notFound } from '#platform/errors.ts'
+import { yieldFairly } from '#platform/http/request-context.ts'
+import { type Call, isInTime, on, readTimes, readWindow } from './route.ts'
 
 const INVALID_QUERY = 'invalid_bounce_query'
 const TYPES: readonly EventType[] = ['bounced', 'complained']
 const TYPE_MASK = TYPES.reduce((mask, type) => mask | (1 << toEventCode(type)), 0)
+const FILTERS = ['type', 'inactive', 'emailfilter', 'tag', 'messageid', 'messagestream', 'fromdate', 'todate']
 
-/** Events examined at a time: some milliseconds. */
-const BATCH_SIZE = 500
-const MAX_EXAMINED = 100_000
-
-interface Row {
-  seq: number
-  type: number
-  at: number
-  data: string | null
-  uuid: Uint8Array | null
-  from: string | null
-  subject: string | null
-  extra: string | null
-  stream: string | null
-  address: string | null
-}
-
-const SELECT = `SELECT seq, events.type, at, data, emails.uuid, from_address AS "from", subject, extra, slug AS stream, address
-  FROM events LEFT JOIN emails ON emails.id = events.email_id LEFT JOIN streams ON streams.id = emails.stream_id
-  LEFT JOIN recipients ON recipients.id = events.recipient_id
-  WHERE events.account_id = ?1 AND (1 << events.type) & ${TYPE_MASK}`
+/** Bounces of a batch, and batches of a list: a batch examines 1,000 events at most, in some milliseconds. */
+const BATCH_SIZE = 100
+const MAX_BATCHES = 1000
 
 const sql = prepareStatements((db) => ({
-  page: db.prepare<Row, [number, number, number]>(`${SELECT} AND seq > ?2 AND seq <= ?3 ORDER BY seq DESC`),
-  one: db.prepare<Row, [number, number]>(`${SELECT} AND seq = ?2`),
   count: db.prepare<{ n: number | null }, [number, string]>(
     'SELECT SUM(value) AS n FROM counters WHERE account_id = ? AND metric = ?',
   ),
@@ -49,102 +31,109 @@ const sql = prepareStatements((db) => ({
 
 export type Bounce = ReturnType<typeof toBounce>
 
-function toBounce({ db }: App, accountId: number, { type, seq, at, ...row }: Row) {
-  const data = JSON.parse(row.data ?? '{}') as EventData
-  const { tags } = JSON.parse(row.extra ?? '{}') as { readonly tags?: readonly string[] }
-  const address = row.address ?? data.complainer ?? ''
+function toBounce(
+  { app: { db }, accountId }: Call,
+  { seq, event_type, created_at, recipient, raw_payload }: FeedEvent,
+) {
+  const data = (raw_payload ?? {}) as EventData
+  const event = { type: event_type as EventType, seq, at: Date.parse(created_at), data }
+  // Absent when the email is no longer stored.
+  const email = readEmailEvent(db, accountId, event)
+  const { from = '', subject = '', tags = [], stream } = email ?? {}
+  const address = recipient ?? data.complainer ?? ''
   const isInactive = suppressionOf(db, { accountId, address, transactional: true, streamId: 0 }) !== undefined
-  const event = { type: toEventType(type), seq, at, data, from: row.from ?? '', subject: row.subject ?? '' }
   return {
     RecordType: 'Bounce' as const,
-    ...toBounceFields(event, address, isInactive),
-    Tag: tags?.[0] ?? '',
-    MessageID: row.uuid === null ? '' : formatUuid(row.uuid),
+    ...toBounceFields({ ...event, from, subject }, address, isInactive),
+    Tag: tags[0] ?? '',
+    MessageID: email?.emailId ?? '',
     ServerID: accountId,
     Content: '',
-    MessageStream: row.stream === null ? '' : toStreamName(row.stream),
+    MessageStream: stream === undefined ? '' : toStreamName(stream),
   }
 }
 
-/** Creates the condition of a list; undefined: every bounce matches. */
-function readFilter(read: ReturnType<typeof createQueryReader>): ((bounce: Bounce, at: number) => boolean) | undefined {
-  const [type, inactive, email, tag, id, stream] = [
-    read('type'),
-    read('inactive')?.toLowerCase(),
-    read('emailfilter')?.toLowerCase(),
-    read('tag'),
-    read('messageid')?.toLowerCase(),
-    read('messagestream'),
-  ]
-  const times = readTimes(read, INVALID_QUERY)
+/** Creates the condition of a list. */
+function createFilter(call: Call): (bounce: Bounce) => boolean {
+  const { query } = call
+  const times = readTimes(call, INVALID_QUERY)
+  const inactive = query('inactive')?.toLowerCase()
   if (inactive !== undefined && inactive !== 'true' && inactive !== 'false')
     throw invalid('inactive', 'inactive must be true or false.', INVALID_QUERY)
-  if ([type, inactive, email, tag, id, stream, times.from, times.to].every((value) => value === undefined))
-    return undefined
-  return (bounce, at) =>
-    (type === undefined || bounce.Type.toLowerCase() === type.toLowerCase()) &&
-    (inactive === undefined || String(bounce.Inactive) === inactive) &&
-    (email === undefined || bounce.Email.toLowerCase().includes(email)) &&
-    (tag === undefined || bounce.Tag === tag) &&
-    (id === undefined || bounce.MessageID === id) &&
-    (stream === undefined || toSlug(bounce.MessageStream) === toSlug(stream)) &&
-    isInTime(at, times)
+  const is = (name: string, value: string) => (query(name) ?? value).toLowerCase() === value.toLowerCase()
+  return ({ Type, Inactive, Email, Tag, MessageID, MessageStream, BouncedAt }) =>
+    is('type', Type) &&
+    (inactive ?? String(Inactive)) === String(Inactive) &&
+    Email.toLowerCase().includes(query('emailfilter')?.toLowerCase() ?? '') &&
+    (query('tag') ?? Tag) === Tag &&
+    is('messageid', MessageID) &&
+    toSlug(query('messagestream') ?? MessageStream) === toSlug(MessageStream) &&
+    isInTime(Date.parse(BouncedAt), times)
 }
 
-const countEvents = ({ db }: App, accountId: number, metric: string): number =>
+const countEvents = ({ app: { db }, accountId }: Call, metric: string): number =>
   sql(db).count.get(accountId, metric)?.n ?? 0
 
-const countAll = (app: App, accountId: number): number =>
-  TYPES.reduce((sum, type) => sum + countEvents(app, accountId, `event:${type}`), 0)
+const countAll = (call: Call): number => TYPES.reduce((sum, type) => sum + countEvents(call, `event:${type}`), 0)
 
-/**
- * A page of bounces, newest first. With a filter, the total is the number found so far.
- * @param yieldFairly resolves when the account may go on
- */
-export async function listBounces(
-  app: App,
-  accountId: number,
-  query: Query,
-  yieldFairly: () => Promise<void>,
-): Promise<{ readonly TotalCount: number; readonly Bounces: readonly Bounce[] }> {
-  const read = createQueryReader(query)
-  const { limit, offset } = readWindow(read, INVALID_QUERY)
-  const matches = readFilter(read)
+/** A page of bounces, newest first. With a filter, the total is the number found so far. */
+export async function listBounces(call: Call) {
+  const { app, actor, accountId, query, request } = call
+  const { limit, offset } = readWindow(call, INVALID_QUERY)
+  const matches = createFilter(call)
   const { firstSeq, lastSeq } = readFeedRange(app.db, accountId)
   const found: Bounce[] = []
-  let position = findNewestUpTo(app.db, accountId, lastSeq)
-  for (let examined = 0; position >= firstSeq && examined < MAX_EXAMINED && found.length < offset + limit; ) {
-    await yieldFairly()
-    const after = Math.max(firstSeq - 1, position - BATCH_SIZE)
-    const rows = sql(app.db).page.all(accountId, after, position)
-    app.workBudget.charge(accountId, 1 + rows.length)
-    for (const row of rows) {
-      const bounce = toBounce(app, accountId, row)
-      if (!matches || matches(bounce, row.at)) found.push(bounce)
-    }
-    examined += position - after
-    // Numbers that no event has, after a restored backup, are not searched.
-    position = findNewestUpTo(app.db, accountId, after)
+  let left = { after: firstSeq - 1, upTo: lastSeq }
+  for (let batch = 0; left.after < left.upTo && batch < MAX_BATCHES && found.length < offset + limit; batch++) {
+    await yieldFairly(request)
+    const { events, after, upTo } = readFeed(app, actor, { ...left, types: TYPE_MASK, limit: BATCH_SIZE }, 'newest')
+    app.workBudget.charge(accountId, 1 + events.length)
+    found.push(...events.map((event) => toBounce(call, event)).filter(matches))
+    left = { after, upTo }
   }
+  const isFiltered = FILTERS.some((name) => query(name) !== undefined)
   return {
-    TotalCount: matches ? found.length : Math.max(found.length, countAll(app, accountId)),
+    TotalCount: isFiltered ? found.length : Math.max(found.length, countAll(call)),
     Bounces: found.slice(offset, offset + limit),
   }
 }
 
-export function getBounce(app: App, accountId: number, id: string): Bounce {
-  const row = /^\d{1,15}$/.test(id) ? sql(app.db).one.get(accountId, Number(id)) : null
-  if (!row) throw notFound('bounce_not_found', 'There is no bounce with this ID, or it is no longer stored.')
-  return toBounce(app, accountId, row)
+function getBounce(call: Call): Bounce {
+  const { app, actor, id } = call
+  const upTo = /^\d{1,15}$/.test(id) ? Number(id) : 0
+  const [event] = readFeed(app, actor, { after: upTo - 1, upTo, types: TYPE_MASK, limit: 1 }, 'newest').events
+  if (!event) throw notFound('bounce_not_found', 'There is no bounce with this ID, or it is no longer stored.')
+  return toBounce(call, event)
 }
 
-export function readDeliveryStats(app: App, accountId: number) {
-  const complaints = countEvents(app, accountId, 'event:complained')
+export function readDeliveryStats(call: Call) {
+  const complaints = countEvents(call, 'event:complained')
   return {
-    InactiveMails: countEvents(app, accountId, TOTAL_METRIC),
+    InactiveMails: countEvents(call, TOTAL_METRIC),
     Bounces: [
-      { Name: 'All', Count: countAll(app, accountId) },
+      { Name: 'All', Count: countAll(call) },
       ...(complaints > 0 ? [{ Type: 'SpamComplaint', Name: 'Spam complaint', Count: complaints }] : []),
     ],
   }
 }
+
+export const bounceRoutes = [
+  // The client of npm writes the former, the documents of Postmark the latter.
+  on('GET /deliveryStats', 'emails:read', readDeliveryStats),
+  on('GET /deliverystats', 'emails:read', readDeliveryStats),
+  on('GET /bounces', 'emails:read', listBounces),
+  on('GET /bounces/:id', 'emails:read', getBounce),
+  on('GET /bounces/:id/dump', 'emails:read', (call) => ({ Body: getBounce(call) && '' })),
+  on('PUT /bounces/:id/activate', 'suppressions:write', async (call) => {
+    const { CanActivate, Inactive, Email } = getBounce(call)
+    if (!CanActivate)
+      throw conflict(
+        'bounce_not_activated',
+        Inactive
+          ? 'Addresses that complained are not activated here; DELETE /v1/suppressions/{email} removes them.'
+          : 'The address of this bounce is not suppressed.',
+      )
+    await removeSuppression(call.app, call.actor, Email)
+    return { Message: 'OK', Bounce: getBounce(call) }
+  }),
+]

@@ -11,9 +11,9 @@ import { isMarketingStream, toSlug } from '#features/webhooks/webhooks/payload/p
 import { invalid } from '#platform/errors.ts'
 import { FreeMap, mapFromPhp } from '#platform/http/schemas.ts'
 import { createCheck, invalidFields } from '#platform/http/validation.ts'
-import { isJsonObject } from '#platform/json-object.ts'
+import { isJsonObject, withoutUndefined } from '#platform/json-object.ts'
 import { formatMailbox, parseMailboxList } from '#protocols/address/parse.ts'
-import { createFieldReader, type ReadFields } from './fields.ts'
+import { createFieldReader } from './route.ts'
 
 const MAX_SHOWN_LENGTH = 200
 const TRACK_LINKS = ['None', 'HtmlAndText', 'HtmlOnly', 'TextOnly']
@@ -55,17 +55,21 @@ export const Message = Type.Partial(
 type Message = Static<typeof Message>
 
 const findProblems = createCheck(Message, 'message')
-const readMessage = createFieldReader(Object.keys(Message.properties))
-const readHeader = createFieldReader(['Name', 'Value'])
-// The client sends its own count of octets, which the content shows as well.
-const readAttachment = createFieldReader(['Name', 'Content', 'ContentType', 'ContentID', 'ContentLength'])
+const readFields = createFieldReader(
+  Object.keys(Message.properties),
+  'A message must be a JSON object with From, To and Subject.',
+)
+const readHeader = createFieldReader(['Name', 'Value'], 'A header must be {"Name": "X-Own", "Value": "text"}.')
+const readAttachment = createFieldReader(
+  // The client sends its own count of octets, which the content shows as well.
+  ['Name', 'Content', 'ContentType', 'ContentID', 'ContentLength'],
+  'An attachment must be {"Name": "a.txt", "Content": "base64", "ContentType": "text/plain"}.',
+)
 
-/** What a result of Postmark repeats of the message. */
-export type ShownRecipients = Pick<Message, 'To' | 'Cc' | 'Bcc'>
-
-export interface Translated {
-  readonly request: SendRequest
-  readonly shown: ShownRecipients
+/** What a result of Postmark repeats of an accepted message. */
+export function readShown(value: unknown): Pick<Message, 'To' | 'Cc' | 'Bcc'> {
+  const { To, Cc, Bcc } = readFields(value, new Set()) as Message
+  return { ...(To && { To }), ...(Cc && { Cc }), ...(Bcc && { Bcc }) }
 }
 
 export interface TranslateOptions {
@@ -75,51 +79,39 @@ export interface TranslateOptions {
   readonly findTemplate: (templateId: number | string) => TemplateName
 }
 
-export function translateMessage(value: unknown, options: TranslateOptions): Translated {
-  if (!isJsonObject(value))
-    throw invalid('message', 'A message must be a JSON object with From, To and Subject.', 'incompatible_json')
+export function translateMessage(value: unknown, options: TranslateOptions): SendRequest {
   const { ignored, isTemplated } = options
-  const fields = readMessage(value, ignored)
-  if (Array.isArray(fields['Headers']))
-    fields['Headers'] = fields['Headers'].map(readItem(readHeader, ignored, 'Headers.'))
-  if (Array.isArray(fields['Attachments']))
-    fields['Attachments'] = fields['Attachments'].map(readItem(readAttachment, ignored, 'Attachments.'))
-  const problems = findProblems(fields)
-  if (problems.length > 0) throw invalidFields(problems)
-  const message = fields as Message
+  const message = readMessage(value, ignored)
+  const { Subject, HtmlBody, TextBody, ReplyTo, Tag, Metadata, MessageStream } = message
   const { headers, idempotencyKey } = readHeaders(message, ignored)
-  const attachments = message.Attachments?.map(toAttachment)
-  const tracking = readTracking(message)
-  const shown = readShown(message)
-  return {
-    request: {
-      from: readSender(message.From),
-      ...readRecipients(message),
-      ...(isTemplated ? readTemplate(message, options) : readContent(message)),
-      ...(message.ReplyTo && { reply_to: joinMailboxes('ReplyTo', message.ReplyTo) }),
-      ...(message.Tag && { tags: [message.Tag] }),
-      ...(message.Metadata && { metadata: mapFromPhp(message.Metadata) }),
-      ...(message.MessageStream && { stream: toSlug(message.MessageStream) }),
-      ...(isMarketingStream(message.MessageStream) && { transactional: false }),
-      ...(Object.keys(headers).length > 0 && { headers }),
-      ...(idempotencyKey !== undefined && { idempotency_key: idempotencyKey }),
-      ...(attachments && attachments.length > 0 && { attachments }),
-      ...(tracking !== undefined && { tracking }),
-    },
-    shown,
-  }
+  return withoutUndefined<SendRequest>({
+    from: readSender(message.From),
+    ...readRecipients(message),
+    ...(isTemplated
+      ? readTemplate(message, options)
+      : { subject: Subject, html_body: HtmlBody || undefined, text_body: TextBody || undefined }),
+    reply_to: ReplyTo ? readList('ReplyTo', ReplyTo).join(', ') : undefined,
+    tags: Tag ? [Tag] : undefined,
+    metadata: Metadata && mapFromPhp(Metadata),
+    stream: MessageStream ? toSlug(MessageStream) : undefined,
+    transactional: isMarketingStream(MessageStream) ? false : undefined,
+    headers,
+    idempotency_key: idempotencyKey,
+    attachments: message.Attachments?.map(toAttachment),
+    tracking: readTracking(message),
+  })
 }
 
-const readItem =
-  (read: ReadFields, ignored: Set<string>, parent: string) =>
-  (item: unknown): unknown =>
-    isJsonObject(item) ? read(item, ignored, parent) : item
-
-const readContent = ({ Subject, HtmlBody, TextBody }: Message): Partial<SendRequest> => ({
-  ...(Subject !== undefined && { subject: Subject }),
-  ...(HtmlBody && { html_body: HtmlBody }),
-  ...(TextBody && { text_body: TextBody }),
-})
+function readMessage(value: unknown, ignored: Set<string>): Message {
+  const fields = readFields(value, ignored)
+  const { Headers, Attachments } = fields
+  if (Array.isArray(Headers)) fields['Headers'] = Headers.map((item) => readHeader(item, ignored, 'Headers.'))
+  if (Array.isArray(Attachments))
+    fields['Attachments'] = Attachments.map((item) => readAttachment(item, ignored, 'Attachments.'))
+  const problems = findProblems(fields)
+  if (problems.length > 0) throw invalidFields(problems)
+  return fields as Message
+}
 
 function readTemplate(
   { TemplateId, TemplateAlias, TemplateModel, Locale }: Message,
@@ -164,8 +156,6 @@ function readList(field: string, text: string | undefined): string[] {
   return parsed.mailboxes.map(formatMailbox)
 }
 
-const joinMailboxes = (field: string, text: string): string => readList(field, text).join(', ')
-
 function readSender(text = ''): string {
   const [from, ...others] = readList('From', text)
   if (from === undefined) throw invalidAddress('From', text, 'Set From to an address of one of your domains.')
@@ -181,40 +171,26 @@ function readRecipients(message: Message): Pick<SendRequest, 'to' | 'cc' | 'bcc'
   const to = readList('To', message.To)
   const cc = readList('Cc', message.Cc)
   const bcc = readList('Bcc', message.Bcc)
-  if (to.length > 0) return { to, ...(cc.length > 0 && { cc }), ...(bcc.length > 0 && { bcc }) }
-  if (cc.length > 0) return { to: cc, ...(bcc.length > 0 && { bcc }) }
+  if (to.length > 0) return { to, cc, bcc }
+  if (cc.length > 0) return { to: cc, bcc }
   if (bcc.length === 1) return { to: bcc }
   if (bcc.length === 0) throw invalid('To', 'Zero recipients specified: set To.')
   throw invalid('To', 'A message with several Bcc recipients needs an address in To, such as that of From.')
 }
 
-const readShown = ({ To, Cc, Bcc }: Message): ShownRecipients => ({
-  ...(To && { To }),
-  ...(Cc && { Cc }),
-  ...(Bcc && { Bcc }),
-})
-
-/**
- * Undefined: as the account is set. Links of a text are never tracked.
- */
-function readTracking({ TrackOpens, TrackLinks }: Message): SendRequest['tracking'] {
+/** Undefined: as the account is set. Links of a text are never tracked. */
+function readTracking({ TrackOpens: opens, TrackLinks }: Message): SendRequest['tracking'] {
   if (TrackLinks && !TRACK_LINKS.includes(TrackLinks))
     throw invalid('TrackLinks', `TrackLinks must be one of ${TRACK_LINKS.join(', ')}.`)
-  if (TrackOpens === undefined && !TrackLinks) return undefined
-  return {
-    ...(TrackOpens !== undefined && { opens: TrackOpens }),
-    ...(TrackLinks && { clicks: TrackLinks.startsWith('Html') }),
-  }
+  if (opens === undefined && !TrackLinks) return undefined
+  return { ...(opens !== undefined && { opens }), ...(TrackLinks && { clicks: TrackLinks.startsWith('Html') }) }
 }
 
 /**
  * The extra headers, and the idempotency key among them. Leaves out headers that the service writes itself: Postmark
  * writes them too.
  */
-function readHeaders(
-  { Headers = [], ReplyTo, MessageStream }: Message,
-  ignored: Set<string>,
-): { readonly headers: Readonly<Record<string, string>>; readonly idempotencyKey: string | undefined } {
+function readHeaders({ Headers = [], ReplyTo, MessageStream }: Message, ignored: Set<string>) {
   const isMarketing = isMarketingStream(MessageStream)
   const headers = new Map<string, string>()
   const seen = new Set<string>()

@@ -9,21 +9,21 @@ import {
   removeSuppression,
   type Suppression,
 } from '#features/audience/suppressions/suppressions.ts'
-import type { Actor, App } from '#features/core/app/app.ts'
 import { findStreamId } from '#features/setup/streams/streams.ts'
 import { COMPLAINT, HARD_BOUNCE, UNSUBSCRIBE } from '#features/setup/suppression-store/check.ts'
 import { isMarketingStream, toSlug } from '#features/webhooks/webhooks/payload/postmark.ts'
 import { AppError, invalid } from '#platform/errors.ts'
+import { streamJson } from '#platform/http/download.ts'
 import { isoTime } from '#platform/http/envelope.ts'
-import { isJsonObject } from '#platform/json-object.ts'
-import { createFieldReader, createQueryReader, isInTime, type Query, readTimes } from './fields.ts'
+import { type Call, createFieldReader, isInTime, on, readTimes } from './route.ts'
 
 /** Rows read at a time: about 1 ms. */
 const BATCH_SIZE = 250
 /** As in Postmark. */
 const MAX_CHANGES = 50
-const readEntries = createFieldReader(['Suppressions'])
-const readEntry = createFieldReader(['EmailAddress'])
+const FORM = 'The body must be {"Suppressions": [{"EmailAddress": "a@example.com"}]}.'
+const readEntries = createFieldReader(['Suppressions'], FORM)
+const readEntry = createFieldReader(['EmailAddress'], FORM)
 
 export type SuppressionEntry = ReturnType<typeof toEntry>
 
@@ -39,83 +39,71 @@ const toEntry = ({ address, reason, createdAt }: Suppression) => ({
   CreatedAt: isoTime(createdAt),
 })
 
-/** The slug of a stream of the account. Throws `stream_not_found`. */
-export function requireSlug(app: App, accountId: number, stream: string): string {
-  const slug = toSlug(stream)
+/** The slug of the stream in the path. Throws `stream_not_found`. */
+function requireSlug({ app, accountId, id }: Call): string {
+  const slug = toSlug(id)
   if (findStreamId(app.db, accountId, slug) === undefined)
     throw invalid(
       'stream',
-      `There is no stream "${stream.slice(0, 63)}" on this account; POST /v1/streams creates one.`,
+      `There is no stream "${id.slice(0, 63)}" on this account; POST /v1/streams creates one.`,
       'stream_not_found',
     )
   return slug
 }
 
-export function* dumpSuppressions(
-  app: App,
-  accountId: number,
-  stream: string,
-  query: Query,
-): Generator<string, void, undefined> {
-  const read = createQueryReader(query)
-  const [reason, origin, email] = [read('suppressionreason'), read('origin'), read('emailaddress')?.toLowerCase()]
-  const times = readTimes(read, 'validation_failed')
-  const slug = requireSlug(app, accountId, stream)
-  const isOfStream = ({ reason, stream: of, listUuid }: Suppression): boolean =>
-    reason !== UNSUBSCRIBE || (listUuid === null && (of === slug || (of === null && isMarketingStream(stream))))
-  const isListed = (row: Suppression, entry: SuppressionEntry): boolean =>
-    isOfStream(row) &&
-    (reason === undefined || entry.SuppressionReason.toLowerCase() === reason.toLowerCase()) &&
-    (origin === undefined || entry.Origin.toLowerCase() === origin.toLowerCase()) &&
-    (email === undefined || entry.EmailAddress.toLowerCase() === email) &&
-    isInTime(row.createdAt, times)
-  yield '{"Suppressions":['
-  let isFirst = true
-  for (let after: number | undefined = 0; after !== undefined; ) {
-    const rows = listSuppressionsAfter(app.db, accountId, after, BATCH_SIZE)
-    const texts = rows.flatMap((row) => {
-      const entry = toEntry(row)
-      return isListed(row, entry) ? [JSON.stringify(entry)] : []
-    })
-    yield texts.length === 0 ? '' : `${isFirst ? '' : ','}${texts.join(',')}`
-    if (texts.length > 0) isFirst = false
-    after = rows.length < BATCH_SIZE ? undefined : rows.at(-1)?.id
-  }
-  yield ']}'
-}
-
-interface SuppressionStatus {
-  readonly EmailAddress: string
-  readonly Status: 'Suppressed' | 'Deleted' | 'Failed'
-  readonly Message: string
-}
-
-/** The addresses of a request. Throws a 422 for another form and for too many. */
-function readAddresses(body: unknown, ignored: Set<string>): string[] {
-  const entries = isJsonObject(body) ? readEntries(body, ignored)['Suppressions'] : undefined
-  if (!Array.isArray(entries))
-    throw invalid(
-      'body',
-      'The body must be {"Suppressions": [{"EmailAddress": "a@example.com"}]}.',
-      'incompatible_json',
+/** Creates the condition of a list. */
+function createFilter(call: Call): (row: Suppression) => boolean {
+  const slug = requireSlug(call)
+  const times = readTimes(call, 'validation_failed')
+  const isOfStream = ({ reason, stream, listUuid }: Suppression): boolean =>
+    reason !== UNSUBSCRIBE ||
+    (listUuid === null && (stream === slug || (stream === null && isMarketingStream(call.id))))
+  const is = (name: string, value: string) => (call.query(name) ?? value).toLowerCase() === value.toLowerCase()
+  return (row) => {
+    const { SuppressionReason, Origin, EmailAddress } = toEntry(row)
+    return (
+      isOfStream(row) &&
+      is('suppressionreason', SuppressionReason) &&
+      is('origin', Origin) &&
+      is('emailaddress', EmailAddress) &&
+      isInTime(row.createdAt, times)
     )
-  if (entries.length > MAX_CHANGES)
-    throw invalid('Suppressions', `A request has at most ${MAX_CHANGES} addresses; this one has ${entries.length}.`)
-  return entries.map((entry: unknown) => {
-    const address = isJsonObject(entry) ? readEntry(entry, ignored, 'Suppressions.')['EmailAddress'] : undefined
-    return typeof address === 'string' ? address : ''
-  })
+  }
+}
+
+/** The JSON of all entries of a stream. Errors come before the first piece. */
+function dumpSuppressions(call: Call): Response {
+  const { app, accountId, request } = call
+  const isListed = createFilter(call)
+  const pieces = function* () {
+    let separator = '{"Suppressions":['
+    for (let after: number | undefined = 0; after !== undefined; ) {
+      const rows = listSuppressionsAfter(app.db, accountId, after, BATCH_SIZE)
+      const texts = rows.filter(isListed).map((row) => JSON.stringify(toEntry(row)))
+      yield texts.length === 0 ? '' : separator + texts.join()
+      if (texts.length > 0) separator = ','
+      after = rows.length < BATCH_SIZE ? undefined : rows.at(-1)?.id
+    }
+    yield separator === ',' ? ']}' : `${separator}]}`
+  }
+  return streamJson(app, request, pieces(), { filename: 'suppressions.json', onEnded: () => undefined })
 }
 
 /** Changes the list for each address of a request, one after the other. */
-async function changeEach(
-  body: unknown,
-  status: SuppressionStatus['Status'],
-  ignored: Set<string>,
+async function changeEach<Status extends 'Suppressed' | 'Deleted'>(
+  call: Call,
+  status: Status,
   change: (address: string) => Promise<unknown>,
-): Promise<{ Suppressions: SuppressionStatus[] }> {
-  const Suppressions: SuppressionStatus[] = []
-  for (const EmailAddress of readAddresses(body, ignored)) {
+) {
+  const { body, ignored } = call
+  requireSlug(call)
+  const { Suppressions: entries } = readEntries(body, ignored)
+  if (!Array.isArray(entries)) throw invalid('body', FORM, 'incompatible_json')
+  if (entries.length > MAX_CHANGES)
+    throw invalid('Suppressions', `A request has at most ${MAX_CHANGES} addresses; this one has ${entries.length}.`)
+  const Suppressions: { EmailAddress: string; Status: Status | 'Failed'; Message: string }[] = []
+  for (const entry of entries.map((given) => readEntry(given, ignored, 'Suppressions.'))) {
+    const EmailAddress = typeof entry['EmailAddress'] === 'string' ? entry['EmailAddress'] : ''
     try {
       await change(EmailAddress)
       Suppressions.push({ EmailAddress, Status: status, Message: '' })
@@ -131,14 +119,19 @@ async function changeEach(
  * Suppresses addresses. In the stream of broadcasts they get no mail any more that one can unsubscribe from; in any
  * other stream they get none at all, since our list has no narrower form for mail that is transactional.
  */
-export function createSuppressions(app: App, actor: Actor, stream: string, body: unknown, ignored: Set<string>) {
-  requireSlug(app, actor.accountId, stream)
-  const reason = isMarketingStream(stream) ? UNSUBSCRIBE : null
-  return changeEach(body, 'Suppressed', ignored, (address) => addSuppression(app, actor, { address, reason }))
+export function createSuppressions(call: Call) {
+  const reason = isMarketingStream(call.id) ? UNSUBSCRIBE : null
+  return changeEach(call, 'Suppressed', (address) => addSuppression(call.app, call.actor, { address, reason }))
 }
 
 /** Removes addresses from the list, for all streams. */
-export function deleteSuppressions(app: App, actor: Actor, stream: string, body: unknown, ignored: Set<string>) {
-  requireSlug(app, actor.accountId, stream)
-  return changeEach(body, 'Deleted', ignored, (address) => removeSuppression(app, actor, address))
-}
+const deleteSuppressions = (call: Call) =>
+  changeEach(call, 'Deleted', (address) => removeSuppression(call.app, call.actor, address))
+
+const PATH = '/message-streams/:id/suppressions'
+
+export const suppressionRoutes = [
+  on(`GET ${PATH}/dump`, 'suppressions:read', dumpSuppressions),
+  on(`POST ${PATH}`, 'suppressions:write', createSuppressions),
+  on(`POST ${PATH}/delete`, 'suppressions:write', deleteSuppressions),
+]

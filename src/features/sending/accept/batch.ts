@@ -24,6 +24,7 @@ import type { Tx } from '#platform/db/commit.ts'
 import { readSnapshot } from '#platform/db/open.ts'
 import { AppError, invalid } from '#platform/errors.ts'
 import { createCheck } from '#platform/http/validation.ts'
+import { isJsonObject } from '#platform/json-object.ts'
 import { mapConcurrently } from '#platform/queue/map-concurrently.ts'
 import {
   createTemplateFinder,
@@ -165,14 +166,16 @@ function requireAllOrNone({ isAllOrNone, emails }: BatchInput, errors: BatchResp
   throw invalid(field, `${field}: ${first.error} Nothing was sent.${count}`, 'batch_rejected')
 }
 
-/** Counts the recipients in a batch before anything is checked; an element that is not an object has no recipients. */
+/**
+ * Counts the recipients in a batch before anything is checked, in fields of any case, since other services have capitals.
+ * A text has as many as commas part, up to more than any email may have; an element that is not an object has none.
+ */
 function sumRecipients(emails: readonly unknown[]): number {
   let sum = 0
-  for (const email of emails) {
-    if (typeof email !== 'object' || email === null) continue
-    const { to, cc, bcc } = email as Record<string, unknown>
-    for (const list of [to, cc, bcc]) sum += Array.isArray(list) ? list.length : list === undefined ? 0 : 1
-  }
+  for (const email of emails)
+    for (const [name, list] of Object.entries(isJsonObject(email) ? email : {}))
+      if (/^(?:to|b?cc)$/i.test(name))
+        sum += Array.isArray(list) ? list.length : typeof list === 'string' ? list.split(',', 100).length : 1
   return sum
 }
 

@@ -1,7 +1,7 @@
 /** @module Bulk sends and received messages by Postmark's own client. */
 import { afterAll, beforeAll, expect, test } from 'bun:test'
 import { type Models, ServerClient } from 'postmark'
-import type { toInboundDetails, toInboundMessage } from '#features/drop-in/postmark/inbound-routes.ts'
+import type { toInboundDetails, toInboundMessage } from '#features/drop-in/postmark/messages.ts'
 import type { readBulk, sendBulk } from '#features/drop-in/postmark/send.ts'
 import { type RouteService, startRouteService } from '#test/features/webhooks/inbound-routes/fixture.ts'
 import { at } from '#test/support/api.ts'
