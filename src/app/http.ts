@@ -360,7 +360,7 @@ export function createRoutes(
     oauthRoutes(app, people, authenticator),
     confirmPages(app, findActiveSlug),
     resendRoutes(app, { maxAttempts, takeRate, renderedBodies, deleteDomain, hasOpenMail }),
-    mailgunRoutes(app, { takeRate, deleteDomain }),
+    mailgunRoutes(app, { takeRate, parser, deleteDomain }),
     supabaseRoutes(app, { authenticator, takeRate }),
   ]
   return [...all, docsRoutes(() => loadDocsFiles(all))]

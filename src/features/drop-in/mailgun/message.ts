@@ -2,14 +2,15 @@
  * @module Translates a message in Mailgun's form into send requests. With `recipient-variables` each recipient in `to`
  * gets an email of its own, in which the variables are replaced; without, all are in one email. Throws AppError 422.
  */
-import { isReservedHeader } from '#features/sending/accept/draft.ts'
+import { type Draft, isReservedHeader } from '#features/sending/accept/draft.ts'
 import type { SendRequest } from '#features/sending/accept/model.ts'
 import { sha256 } from '#platform/crypto/crypto.ts'
 import { invalid } from '#platform/errors.ts'
 import { measureJson } from '#platform/http/json.ts'
-import { isJsonObject, type JsonObject, parseJsonObject } from '#platform/json-object.ts'
+import { isJsonObject, type JsonObject, parseJsonObject, withoutUndefined } from '#platform/json-object.ts'
 import type { Millis } from '#platform/time/clock.ts'
 import {
+  domainOfMailbox,
   formatMailbox,
   type Mailbox,
   normaliseAddress,
@@ -17,18 +18,18 @@ import {
   parseMailboxList,
 } from '#protocols/address/parse.ts'
 import { parseDate } from '#protocols/mime/header-fields.ts'
+import type { ParsedMessage } from '#protocols/mime/parsed.ts'
+import { translateMessage } from '../submission/translate.ts'
 import type { Call } from './route.ts'
 
 const MAX_BATCH = 1000
 /** In the metadata of an email: the domain of the request, where that is not the one of From. */
 export const REQUEST_DOMAIN = 'mailgun-domain'
 
-const FIELDS = new Set(
-  (
-    'from to cc bcc subject text html template t:variables recipient-variables attachment inline ' +
-    'o:tag o:tracking o:tracking-opens o:tracking-clicks o:deliverytime o:testmode o:require-tls'
-  ).split(' '),
-)
+const OPTIONS =
+  'to recipient-variables o:tag o:tracking o:tracking-opens o:tracking-clicks o:deliverytime o:testmode o:require-tls'
+const FIELDS = new Set(`${OPTIONS} from cc bcc subject text html template t:variables attachment inline`.split(' '))
+const MIME_FIELDS = new Set(`${OPTIONS} message`.split(' '))
 /** Links and addresses that Mailgun makes, by which readers leave. */
 const UNSUBSCRIBE = /%(?:mailing_list_|tag_)?unsubscribe_(?:url|email)%/
 const VARIABLE = /%recipient(?:\.([\w.-]{1,100})|_(email|name|fname|lname))?%/g
@@ -52,6 +53,8 @@ export interface Message {
   /** The client's Message-ID, with variables; undefined: one of ours. */
   readonly messageId: string | undefined
   readonly isTest: boolean
+  /** Of one email that came as a whole message: adds its header, in place of `headers`. */
+  readonly complete: ((draft: Draft) => Draft) | undefined
 }
 
 /** The texts of a field, without empty ones. */
@@ -61,40 +64,67 @@ const textsOf = (form: FormData, name: string): string[] =>
 /** The last text of a field, as in Mailgun. */
 const textOf = (form: FormData, name: string): string | undefined => textsOf(form, name).at(-1)
 
-export async function readMessage(call: Call, form: FormData): Promise<Message> {
+/** @param parsed the message, if it came as a whole: the form has its recipients and options */
+export async function readMessage(call: Call, form: FormData, parsed?: ParsedMessage): Promise<Message> {
   const { app, domain, request: http, ignored } = call
   if (readFlag(form, 'o:require-tls'))
     throw invalid('o:require-tls', 'o:require-tls is not available; MTA-STS and DANE of the recipients demand TLS.')
-  const { headers, metadata, replyTo, messageId, variables, idempotencyKey } = readPrefixed(form, ignored)
-  const [html, text, template] = ['html', 'text', 'template'].map((name) => textOf(form, name))
-  const [unavailable] = UNSUBSCRIBE.exec(html ?? '') ?? UNSUBSCRIBE.exec(text ?? '') ?? []
-  if (unavailable)
-    throw invalid('html', `${unavailable} is not available; put a link of your own there, or set h:List-Unsubscribe.`)
-  const [from] = readMailboxes(form, 'from')
-  const [to = [], cc = [], bcc = []] = ['to', 'cc', 'bcc'].map((name) => readMailboxes(form, name))
+  const to = readMailboxes(form, 'to')
   if (to.length === 0) throw invalid('to', 'Set "to" to at least one address.')
   if (to.length > MAX_BATCH) throw invalid('to', `"to" has ${to.length} addresses; at most ${MAX_BATCH} are allowed.`)
-  if (from && from.domain !== domain) metadata[REQUEST_DOMAIN] = domain
+  const mime = parsed && translateMessage(parsed, { mailFrom: '', recipients: to.map(({ address }) => address) })
+  for (const name of mime?.dropped ?? []) ignored.add(name)
+  const { headers, metadata, replyTo, messageId, variables, idempotencyKey } = readPrefixed(form, ignored, !mime)
+  const content = mime?.request ?? (await readContent(form, to, variables))
+  const unavailable = UNSUBSCRIBE.exec(content.html_body ?? '') ?? UNSUBSCRIBE.exec(content.text_body ?? '')
+  if (unavailable)
+    throw invalid(
+      'html',
+      `${unavailable[0]} is not available; put a link of your own there, or set h:List-Unsubscribe.`,
+    )
+  if (content.from !== '' && domainOfMailbox(content.from) !== domain) metadata[REQUEST_DOMAIN] = domain
   const batch = readBatch(form, to)
-  if (batch && cc.length + bcc.length > 0)
+  if (batch && !mime && [content.cc, content.bcc].flat().length > 0)
     throw invalid('cc', 'cc and bcc cannot be combined with recipient-variables; put every recipient into "to".')
-  const tags = textsOf(form, 'o:tag')
+  const tags = [...(content.tags ?? []), ...textsOf(form, 'o:tag')]
   const id = metadata['email-id'] ?? ''
   const isOfGhost = batch && tags.includes('ghost-email') && tags.includes('bulk-email') && GHOST_ID.test(id)
   const ghostKey = isOfGhost ? `ghost ${domain} ${id}` : undefined
-  const request = {
-    ...{ from: from ? formatMailbox(from) : '', to: batch ? [] : to.map(formatMailbox) },
-    ...{ cc: cc.map(formatMailbox), bcc: bcc.map(formatMailbox), subject: textOf(form, 'subject') ?? '' },
-    ...{ html_body: html, text_body: text, reply_to: replyTo, headers, metadata, tags },
-    ...{ attachments: await readFiles(form), tracking: readTracking(form), send_at: readTime(form, app.clock.now()) },
-    ...(template && { template_alias: template, template_data: { ...readJson(form, 't:variables'), ...variables } }),
-    idempotency_key: http.headers.get('idempotency-key') ?? idempotencyKey ?? ghostKey,
+  const request = withoutUndefined<SendRequest>({
+    ...{ ...content, ...(batch && { to: [], cc: [], bcc: [] }), tags },
+    ...{ reply_to: content.reply_to ?? replyTo, headers: content.headers ?? headers },
+    ...{
+      metadata: { ...(content.metadata as JsonObject), ...metadata },
+      tracking: readTracking(form) ?? content.tracking,
+    },
+    send_at: readTime(form, app.clock.now()) ?? content.send_at,
+    idempotency_key: http.headers.get('idempotency-key') ?? idempotencyKey ?? mime?.idempotencyKey ?? ghostKey,
+  })
+  return {
+    ...{
+      request,
+      batch,
+      messageId: messageId ?? (batch && mime?.messageId),
+      complete: batch ? undefined : mime?.complete,
+    },
+    isTest: readFlag(form, 'o:testmode') ?? false,
   }
-  return { request: withoutUndefined(request), batch, messageId, isTest: readFlag(form, 'o:testmode') ?? false }
 }
 
-const withoutUndefined = (request: object): SendRequest =>
-  Object.fromEntries(Object.entries(request).filter(([, value]) => value !== undefined)) as SendRequest
+/** What a message is that comes in fields. */
+async function readContent(form: FormData, to: readonly Mailbox[], variables: JsonObject | undefined) {
+  const [html, text, template] = ['html', 'text', 'template'].map((name) => textOf(form, name))
+  const [from] = readMailboxes(form, 'from')
+  const [cc = [], bcc = []] = ['cc', 'bcc'].map((name) => readMailboxes(form, name).map(formatMailbox))
+  const content: SendRequest = {
+    ...{ from: from ? formatMailbox(from) : '', to: to.map(formatMailbox), cc, bcc },
+    ...{ subject: textOf(form, 'subject') ?? '', attachments: await readFiles(form) },
+    ...(html !== undefined && { html_body: html }),
+    ...(text !== undefined && { text_body: text }),
+    ...(template && { template_alias: template, template_data: { ...readJson(form, 't:variables'), ...variables } }),
+  }
+  return content
+}
 
 /** Counts characters of filled texts; throws when there are too many. */
 type Take = (characters: number) => void
@@ -172,7 +202,7 @@ const readMailboxes = (form: FormData, field: string): Mailbox[] =>
   })
 
 /** The fields of which a client chooses the name: headers (`h:`), and its own data (`v:`). */
-function readPrefixed(form: FormData, ignored: Set<string>) {
+function readPrefixed(form: FormData, ignored: Set<string>, hasFields: boolean) {
   // Any name is a field, also `__proto__`.
   const headers: Record<string, string> = Object.create(null)
   const metadata: Record<string, string> = Object.create(null)
@@ -182,12 +212,13 @@ function readPrefixed(form: FormData, ignored: Set<string>) {
     const name = field.slice(2)
     const key = name.toLowerCase()
     if (field.startsWith('v:')) metadata[name] = value ?? ''
-    else if (!field.startsWith('h:')) FIELDS.has(field) || ignored.add(field)
+    else if (!field.startsWith('h:')) (hasFields ? FIELDS : MIME_FIELDS).has(field) || ignored.add(field)
     else if (value === undefined) continue
+    else if (key === 'x-tassis-idempotency-key') idempotencyKey = value
+    else if (!hasFields) ignored.add(field)
     else if (key === 'reply-to') replyTo = value
     else if (key === 'message-id') messageId = value.trim()
     else if (key === 'x-mailgun-variables') variables = readJson(form, field)
-    else if (key === 'x-tassis-idempotency-key') idempotencyKey = value
     else if (isReservedHeader(name) || /^x-(?:tassis|mailgun)-/.test(key)) ignored.add(field)
     else {
       // Ghost adds an address of Mailgun's own to its link.

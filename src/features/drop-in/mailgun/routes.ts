@@ -1,5 +1,6 @@
 /** @module All routes of Mailgun's interface; here those of domains. */
 import type { Actor, App } from '#features/core/app/app.ts'
+import type { Parser } from '#features/receiving/inbound/process/parser.ts'
 import type { TakeRate } from '#features/sending/accept/sendable.ts'
 import * as domains from '#features/setup/domains/domains.ts'
 import { verifyDomain } from '#features/setup/domains/verify.ts'
@@ -9,11 +10,12 @@ import { isJsonObject } from '#platform/json-object.ts'
 import { listEvents } from './events.ts'
 import { listRoutes } from './lists.ts'
 import { type Call, createRoutes, domainNotFound, on } from './route.ts'
-import { sendMessage } from './send.ts'
+import { sendMessage, sendMime } from './send.ts'
 
 /** Values from features that this one may not import; `src/app` passes them. */
 interface MailgunOptions {
   readonly takeRate: TakeRate
+  readonly parser: Pick<Parser, 'parse'>
   readonly deleteDomain: (app: App, actor: Actor, id: string) => Promise<void>
 }
 
@@ -71,14 +73,11 @@ function toDomainDetail(app: App, domain: domains.Domain) {
   }
 }
 
-export function mailgunRoutes(app: App, { takeRate, deleteDomain }: MailgunOptions) {
+export function mailgunRoutes(app: App, { takeRate, parser, deleteDomain }: MailgunOptions) {
+  const admits = (call: Call) => () => void Object.assign(call.headers, takeRate(call.actor))
   return createRoutes(app, [
-    on(
-      'POST /v3/:domain/messages',
-      'emails:send',
-      (call) => sendMessage(call, () => void Object.assign(call.headers, takeRate(call.actor))),
-      'form',
-    ),
+    on('POST /v3/:domain/messages', 'emails:send', (call) => sendMessage(call, admits(call)), 'form'),
+    on('POST /v3/:domain/messages.mime', 'emails:send', (call) => sendMime(call, parser, admits(call)), 'form'),
     on('GET /v3/:domain/events', 'emails:read', listEvents),
     on('GET /v3/:domain/events/:name', 'emails:read', listEvents),
     ...listRoutes,

@@ -2,6 +2,7 @@
  * @module Accepts messages in Mailgun's form. A batch is stored in one transaction: a request without a response has
  * stored all of it or nothing. With a key, a repeated one sends nothing again; Ghost's batches have one of their own.
  */
+import type { Parser } from '#features/receiving/inbound/process/parser.ts'
 import { acceptTranslated } from '#features/sending/accept/accept.ts'
 import { acceptBatch } from '#features/sending/accept/batch.ts'
 import { createDraft, type Draft } from '#features/sending/accept/draft.ts'
@@ -13,6 +14,8 @@ import { serverBusy } from '#platform/http/body.ts'
 import { formatUuid, newUuid } from '#platform/ids.ts'
 import { MiB } from '#platform/units.ts'
 import { domainOfMailbox } from '#protocols/address/parse.ts'
+import type { ParsedMessage } from '#protocols/mime/parsed.ts'
+import { PEAK_FACTOR, parseSubmitted } from '../submission/submit.ts'
 import { type BatchRecipient, createFill, fillMessage, type Message, readMessage } from './message.ts'
 import type { Call } from './route.ts'
 
@@ -27,22 +30,44 @@ function toResult(id: string, from: string, { sandbox, status }: Partial<SendRes
 
 const createMessageId = ({ request }: Message): string => `<${formatUuid(newUuid())}@${domainOfMailbox(request.from)}>`
 
-/** @param admit throws when the account sends too fast */
-export async function sendMessage(call: Call, admit: () => void) {
+/**
+ * @param admit throws when the account sends too fast
+ * @param parsed the message, if it came as a whole
+ */
+export async function sendMessage(call: Call, admit: () => void, parsed?: ParsedMessage) {
   const { app, actor, body } = call
-  const message = await readMessage(call, body instanceof FormData ? body : new FormData())
+  const message = await readMessage(call, body instanceof FormData ? body : new FormData(), parsed)
   const { request, batch, messageId } = message
+  const own = message.complete ? { ...request, headers: undefined } : request
   if (message.isTest) {
     // Checked, neither stored nor sent.
     const [first] = batch ?? []
-    requireSendable(app, actor, createDraft(app, first ? fillMessage(message, first, () => undefined) : request))
+    requireSendable(app, actor, createDraft(app, first ? fillMessage(message, first, () => undefined) : own))
     return toResult(createMessageId(message), request.from)
   }
   if (batch) return sendBatch(call, message, batch, admit)
   const idempotency = readIdempotency(request, undefined)
-  const complete = (draft: Draft): Draft => withMessageId(draft, messageId)
-  const { response } = await acceptTranslated(app, actor, { idempotency, translate: () => request, complete }, admit)
+  const complete = message.complete ?? ((draft: Draft): Draft => withMessageId(draft, messageId))
+  const { response } = await acceptTranslated(app, actor, { idempotency, translate: () => own, complete }, admit)
   return toResult(response.message_id, request.from, response)
+}
+
+/** Sends a whole message. It is not passed on but rebuilt, like one that is submitted by SMTP. */
+export async function sendMime(call: Call, parser: Pick<Parser, 'parse'>, admit: () => void) {
+  const { app, body } = call
+  const given = (body instanceof FormData ? body.getAll('message') : []).at(-1) as string | File | undefined
+  if (!given) throw invalid('message', 'Set "message" to the MIME message, as a file.')
+  const bytes = new Uint8Array(await new Blob([given]).arrayBuffer())
+  const memory = app.memory.reserve(bytes.length * PEAK_FACTOR)
+  if (!memory) throw serverBusy()
+  try {
+    const session = { mailFrom: '', sourceIp: '', helo: '', tls: null, sizeBytes: bytes.length }
+    const parsed = await parseSubmitted(parser, { ...session, content: { kind: 'bytes', bytes } })
+    if (typeof parsed === 'string') throw invalid('message', `message: ${parsed}`)
+    return await sendMessage(call, admit, parsed)
+  } finally {
+    memory.release()
+  }
 }
 
 async function sendBatch({ app, actor }: Call, message: Message, emails: readonly BatchRecipient[], admit: () => void) {

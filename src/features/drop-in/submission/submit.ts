@@ -26,7 +26,7 @@ export interface SubmitOptions {
 }
 
 /** Peak memory per octet of a message: its attachments decoded, in base64, and decoded again. */
-const PEAK_FACTOR = 4
+export const PEAK_FACTOR = 4
 
 const BUSY = createReply(
   451,
@@ -40,7 +40,7 @@ export function createSubmitter(
   { authenticator, parser, takeRate }: SubmitOptions,
 ): (message: SubmittedMessage) => Promise<SmtpReply> {
   const accept = async (actor: Actor, message: SubmittedMessage): Promise<Submitted> => {
-    const parsed = await parse(parser, message)
+    const parsed = await parseSubmitted(parser, message)
     if (typeof parsed === 'string') return { reply: createReply(554, '5.6.0', parsed) }
     const { request, idempotencyKey, complete, dropped } = translateMessage(parsed, message)
     try {
@@ -92,9 +92,9 @@ export function createSubmitter(
 type Submitted = Pick<EndedCommand, 'reply' | 'errorCode' | 'emailId' | 'body'>
 
 /** The parsed message, or why it cannot be parsed. */
-async function parse(
+export async function parseSubmitted(
   parser: Pick<Parser, 'parse'>,
-  { content, sizeBytes, mailFrom, sourceIp, helo, tls }: SubmittedMessage,
+  { content, sizeBytes, mailFrom, sourceIp, helo, tls }: Omit<SubmittedMessage, 'password' | 'recipients'>,
 ): Promise<ParsedMessage | string> {
   const { message, problem } = await parser.parse({
     submitted: content,

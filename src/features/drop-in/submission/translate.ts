@@ -56,6 +56,7 @@ export function translateMessage(message: ParsedMessage, envelope: Pick<Submitte
     /** Its headers may be more and longer than acceptance allows; `complete` adds them. */
     request,
     idempotencyKey,
+    messageId,
     /** Names of what is not sent. */
     dropped: Array.from(dropped, (name) => name.slice(0, MAX_SHOWN_LENGTH)),
     /** Adds to the draft what a request cannot say. */

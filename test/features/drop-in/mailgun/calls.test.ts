@@ -1,6 +1,7 @@
 /** @module Mailgun's client, unmodified, does every covered call; wrong requests are errors in its form and store nothing. */
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
 import { simpleParser } from 'mailparser'
+import MailComposer from 'nodemailer/lib/mail-composer'
 import { record } from '#features/core/events/record.ts'
 import { createApiKey } from '#features/setup/api-keys/keys.ts'
 import { at } from '#test/support/api.ts'
@@ -13,6 +14,7 @@ import { createGhostBatch, createMailgun, errorOf } from './fixture.ts'
 
 const FROM = `Ada <ada@${VERIFIED}>`
 const MESSAGE = { from: FROM, to: 'bob@receiver.test', subject: 'Hello', text: 'Hello, Bob.' }
+const NOW = new Date('2026-03-14T10:00:00Z')
 const ASCENDING = { ascending: 'yes', begin: '1000000000' } as const
 type Data = Parameters<ReturnType<typeof createMailgun>['messages']['create']>[1]
 
@@ -341,6 +343,83 @@ describe('messages', () => {
   test('mail from a domain that is not verified is captured, and says so', async () => {
     const { message } = await send({ from: `a@${UNVERIFIED}` }, UNVERIFIED)
     expect(message).toContain(`the domain ${UNVERIFIED} is not verified`)
+  })
+})
+
+describe('messages.mime', () => {
+  const sendMime = (message: unknown, more: object = {}) =>
+    client.messages.create(VERIFIED, { to: 'bob@receiver.test', message, ...more } as unknown as Data)
+
+  test('a whole message goes to the recipients of the form, with its header, files and the options', async () => {
+    const message = await new MailComposer({
+      ...{ from: FROM, to: 'Bob <bob@receiver.test>, list@elsewhere.test', subject: 'Whole', text: 'Grüße', date: NOW },
+      ...{ html: '<p>Grüße <img src="cid:dot"></p>', headers: { 'X-Own': 'yes' }, messageId: '<own@sender.test>' },
+      attachments: [{ filename: 'dot.gif', content: Buffer.from('GIF89a'), cid: 'dot' }],
+    })
+      .compile()
+      .build()
+    const options = { 'o:tag': ['whole'], 'v:order': '7', 'o:deliverytime': 'Fri, 14 Oct 2011 23:10:10 +0000' }
+    const to = ['Bob <bob@receiver.test>', 'hidden@receiver.test', 'BOB@receiver.test']
+    const sent = await sendMime(message, { ...options, to, subject: 'no effect' })
+    expect(sent).toMatchObject({ status: 200, id: '<own@sender.test>', message: 'Queued. Thank you.' })
+    const mails = await receive('Whole', 2)
+    expect(mails.map(({ rcptTo }) => rcptTo.join()).toSorted()).toEqual(['bob@receiver.test', 'hidden@receiver.test'])
+    expect(mails[0]?.mail).toMatchObject({
+      ...{ messageId: '<own@sender.test>', text: expect.stringContaining('Grüße'), date: NOW },
+      to: { text: '"Bob" <bob@receiver.test>, list@elsewhere.test' },
+      attachments: [{ filename: 'dot.gif', cid: 'dot', related: true }],
+    })
+    expect(mails[0]?.mail.headers.get('x-own')).toBe('yes')
+    const query = { event: 'accepted', tags: 'whole' }
+    const { items } = await client.events.get(VERIFIED, query)
+    expect(items.map((item) => item['user-variables'])).toEqual([{ order: '7' }])
+  })
+
+  test('recipient-variables make an email for each, a key and a test message work as with fields', async () => {
+    const batch = {
+      to: ['m1@receiver.test', 'm2@receiver.test'],
+      'recipient-variables': '{"m1@receiver.test": {"n": "One"}, "m2@receiver.test": {"n": "Two"}}',
+      'h:X-Tassis-Idempotency-Key': 'mime',
+    }
+    const message = `From: ${FROM}\r\nTo: all@lists.test\r\nSubject: Dear %recipient.n%\r\nX-N: %recipient.n%\r\n\r\nHi %recipient.n%`
+    const before = stored()
+    await sendMime(message, { ...batch, 'o:testmode': 'yes' })
+    expect(stored()).toEqual(before)
+    const ids = [await sendMime(message, batch), await sendMime(message, batch)].map(({ id }) => id)
+    expect(ids[0]).toBe(ids[1] as string)
+    const [{ mail, rcptTo } = { mail: undefined, rcptTo: [] }, ...others] = await receive('Dear Two')
+    expect([rcptTo, mail?.text?.trim(), mail?.headers.get('x-n'), others.length]).toEqual([
+      ...[['m2@receiver.test'], 'Hi Two', 'Two', 0],
+    ])
+    expect(mail?.to).toMatchObject({ text: 'm2@receiver.test' })
+  })
+
+  test('a message may be a field, must be there, and what has no effect is named', async () => {
+    const path = `/v3/${VERIFIED}/messages.mime`
+    const form = { to: 'bob@receiver.test', subject: 'x', 'h:X-Own': 'x', 'o:testmode': 'yes' }
+    const missing = await post(path, { body: new URLSearchParams(form) })
+    expect([missing.status, await missing.json()]).toEqual([400, { message: expect.stringContaining('Set "message"') }])
+    const checked = await post(path, { body: new URLSearchParams({ ...form, message: SMALL }) })
+    expect([checked.status, checked.headers.get('tassis-ignored')]).toEqual([200, 'subject, h:X-Own'])
+  })
+
+  const SMALL = `From: ${FROM}\r\nSubject: S\r\n\r\nText`
+  test.each<[string, unknown, object, RegExp]>([
+    ['no recipient', SMALL, { to: '' }, /Set "to" to at least one address/],
+    ['a recipient that is none', SMALL, { to: 'nobody' }, /'to' parameter is not a valid address/],
+    ['51 recipients', SMALL, { to: Array.from({ length: 51 }, (_, n) => `r${n}@receiver.test`) }, /at most 50/],
+    ['no From', 'Subject: S\r\n\r\nText', {}, /header From is missing/],
+    ['no header', 'Text', {}, /header From is missing/],
+    ['octets', Buffer.from([0, 255, 13, 10, 13, 13, 0, 10]), {}, /header From is missing/],
+    ['a From domain that is not registered', 'From: a@other.test\r\n\r\nText', {}, /not registered/],
+    ['a link of Mailgun', `${SMALL} %unsubscribe_url%`, {}, /%unsubscribe_url% is not available/],
+    ['a loop', `${'Received: by x\r\n'.repeat(101)}${SMALL}`, {}, /Too many hops/],
+    ['variables of an address that is not in to', SMALL, { 'recipient-variables': '{"x@y.test": {}}' }, /not in "to"/],
+    ['a tracking that is none', SMALL, { 'o:tracking': 'maybe' }, /o:tracking must be/],
+  ])('%s: an error, and nothing is stored', async (_, message, more, text) => {
+    const before = stored()
+    expect(await errorOf(sendMime(message, more))).toEqual([400, expect.stringMatching(text)])
+    expect(stored()).toEqual(before)
   })
 })
 
