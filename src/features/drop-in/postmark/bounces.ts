@@ -55,19 +55,19 @@ function toBounce(
 
 /** Creates the condition of a list. */
 function createFilter(call: Call): (bounce: Bounce) => boolean {
-  const { query } = call
+  const { read } = call
   const times = readTimes(call, INVALID_QUERY)
-  const inactive = query('inactive')?.toLowerCase()
+  const inactive = read('inactive')?.toLowerCase()
   if (inactive !== undefined && inactive !== 'true' && inactive !== 'false')
     throw invalid('inactive', 'inactive must be true or false.', INVALID_QUERY)
-  const is = (name: string, value: string) => (query(name) ?? value).toLowerCase() === value.toLowerCase()
+  const is = (name: string, value: string) => (read(name) ?? value).toLowerCase() === value.toLowerCase()
   return ({ Type, Inactive, Email, Tag, MessageID, MessageStream, BouncedAt }) =>
     is('type', Type) &&
     (inactive ?? String(Inactive)) === String(Inactive) &&
-    Email.toLowerCase().includes(query('emailfilter')?.toLowerCase() ?? '') &&
-    (query('tag') ?? Tag) === Tag &&
+    Email.toLowerCase().includes(read('emailfilter')?.toLowerCase() ?? '') &&
+    (read('tag') ?? Tag) === Tag &&
     is('messageid', MessageID) &&
-    toSlug(query('messagestream') ?? MessageStream) === toSlug(MessageStream) &&
+    toSlug(read('messagestream') ?? MessageStream) === toSlug(MessageStream) &&
     isInTime(Date.parse(BouncedAt), times)
 }
 
@@ -78,7 +78,7 @@ const countAll = (call: Call): number => TYPES.reduce((sum, type) => sum + count
 
 /** A page of bounces, newest first. With a filter, the total is the number found so far. */
 export async function listBounces(call: Call) {
-  const { app, actor, accountId, query, request } = call
+  const { app, actor, accountId, read, request } = call
   const { limit, offset } = readWindow(call, INVALID_QUERY)
   const matches = createFilter(call)
   const { firstSeq, lastSeq } = readFeedRange(app.db, accountId)
@@ -91,7 +91,7 @@ export async function listBounces(call: Call) {
     found.push(...events.map((event) => toBounce(call, event)).filter(matches))
     left = { after, upTo }
   }
-  const isFiltered = FILTERS.some((name) => query(name) !== undefined)
+  const isFiltered = FILTERS.some((name) => read(name) !== undefined)
   return {
     TotalCount: isFiltered ? found.length : Math.max(found.length, countAll(call)),
     Bounces: found.slice(offset, offset + limit),

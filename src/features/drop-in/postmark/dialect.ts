@@ -79,7 +79,7 @@ const TEST_ACTOR: Actor = {
 
 export const isTestActor = (actor: Actor): boolean => actor === TEST_ACTOR
 
-export const isSendPath = (path: string): boolean => path === '/email' || path.startsWith('/email/')
+const isSendPath = (path: string): boolean => path === '/email' || path.startsWith('/email/')
 
 export const postmarkDialect: Dialect<Actor> = {
   name: 'postmark',

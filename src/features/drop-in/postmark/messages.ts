@@ -133,17 +133,17 @@ const INVALID_QUERY = 'invalid_message_query'
 const STATUSES: Readonly<Record<string, Status>> = { queued: 'queued', sent: 'sent', processed: 'sent' }
 
 async function listOutbound(call: Call) {
-  const { app, accountId, query, request } = call
+  const { app, accountId, read, request } = call
   await yieldFairly(request)
   const window = readWindow(call, INVALID_QUERY)
   const { from = ANY_TIME.from, to = ANY_TIME.to } = readTimes(call, INVALID_QUERY)
-  const wanted = query('status')
+  const wanted = read('status')
   const status = wanted === undefined ? undefined : STATUSES[wanted.toLowerCase()]
   if (wanted !== undefined && !status) throw invalid('status', 'status must be queued or sent.', INVALID_QUERY)
   const filter = { status, from, to }
-  const stream = query('messagestream')
+  const stream = read('messagestream')
   const search = parseSearch(app.db, accountId, {
-    ...{ to: query('recipient'), from: query('fromemail'), subject: query('subject'), tag: query('tag') },
+    ...{ to: read('recipient'), from: read('fromemail'), subject: read('subject'), tag: read('tag') },
     stream: stream && toSlug(stream),
   })
   const { emails, total } = search
@@ -158,10 +158,10 @@ const MAX_EXAMINED = 10_000
 const BATCH_SIZE = 100
 
 async function listReceived(call: Call) {
-  const { app, accountId, query, request } = call
+  const { app, accountId, read, request } = call
   const { limit, offset } = readWindow(call, INVALID_QUERY)
   const times = readTimes(call, INVALID_QUERY)
-  const has = (name: string, text: string) => text.toLowerCase().includes(query(name)?.toLowerCase() ?? '')
+  const has = (name: string, text: string) => text.toLowerCase().includes(read(name)?.toLowerCase() ?? '')
   const isWanted = (email: InboundEmail, { From, Subject, MailboxHash, Status, Tag }: InboundMessage) =>
     has('recipient', email.rcptTo.join(' ')) &&
     has('fromemail', From) &&

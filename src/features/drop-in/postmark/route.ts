@@ -3,59 +3,27 @@
  * parameters of the query, without regard to the case of their names, as Postmark does. Lists page by `count` and
  * `offset`.
  */
-import { Elysia } from 'elysia'
-import type { Actor, App } from '#features/core/app/app.ts'
-import { authenticated, requires } from '#features/core/app/http.ts'
+import type { App } from '#features/core/app/app.ts'
 import { invalid } from '#platform/errors.ts'
-import { setIgnored } from '#platform/http/ignored-fields.ts'
 import { isJsonObject } from '#platform/json-object.ts'
 import type { Millis } from '#platform/time/clock.ts'
 import { isDate, parseDateTime, toInstantRange } from '#platform/time/date-time.ts'
-import { isSendPath, POSTMARK_PREFIX } from './dialect.ts'
+import * as dialects from '../dialects/routes.ts'
 
-export interface Call {
-  readonly app: App
-  readonly actor: Actor
-  readonly accountId: number
-  /** What the path names: an id, an alias, a message stream; '' for nothing. */
-  readonly id: string
+/** `id` is what the path names: an id, an alias, a message stream. */
+export interface Call extends dialects.Call {
   /** Reads a parameter of the query; an empty one counts as left out. Its name in lower case. */
-  readonly query: (name: string) => string | undefined
-  readonly body: unknown
-  readonly request: Request
-  readonly headers: Record<string, string | number>
-  /** The response names what is added, which had no effect. */
-  readonly ignored: Set<string>
+  readonly read: (name: string) => string | undefined
 }
 
-interface Context extends Pick<Call, 'actor' | 'body' | 'request'> {
-  readonly params?: Partial<Pick<Call, 'id'>>
-  readonly query: Readonly<Record<string, string | undefined>>
-  readonly set: Pick<Call, 'headers'>
-}
+export const on = (route: string, scope: string, answer: (call: Call) => unknown): dialects.Route =>
+  dialects.on(route, scope, answer as never)
 
-export const on = (route: string, scope: string, answer: (call: Call) => unknown) => ({ route, scope, answer })
-
-/** Sends are at the root as well. */
-export function createRoutes(app: App, routes: readonly ReturnType<typeof on>[]) {
-  const elysia = new Elysia({ name: 'postmark' }).use(authenticated)
-  for (const { route, scope, answer } of routes) {
-    const [method = '', path = ''] = route.split(' ')
-    const handle = async ({ actor, body, params, query, request, set }: Context) => {
-      const parameters = new Map(Object.entries(query).map(([name, value]) => [name.toLowerCase(), value]))
-      const read = (name: string) => parameters.get(name) || undefined
-      const { headers } = set
-      const ignored = new Set<string>()
-      const call = { app, actor, accountId: actor.accountId, id: params?.id ?? '', query: read, body, request }
-      const answered = await answer({ ...call, headers, ignored })
-      setIgnored(headers, ignored)
-      return answered
-    }
-    for (const prefix of isSendPath(path) ? ['', POSTMARK_PREFIX] : [POSTMARK_PREFIX])
-      elysia.route(method, `${prefix}${path}`, handle as unknown as () => unknown, { detail: requires(scope) })
-  }
-  return elysia
-}
+export const createRoutes = (app: App, prefixes: readonly string[], routes: readonly dialects.Route[]) =>
+  dialects.createRoutes(app, prefixes, routes, (call): Call => {
+    const parameters = new Map(Object.entries(call.query).map(([name, value]) => [name.toLowerCase(), value]))
+    return { ...call, read: (name) => parameters.get(name) || undefined }
+  })
 
 /**
  * Creates a reader of objects with these fields, which adds the names of others to `ignored`. Null counts as left out.
@@ -81,12 +49,12 @@ const MAX_COUNT = 500
 /** As in Postmark: deeper pages do not exist. */
 const MAX_ROW = 10_000
 
-type Query = Pick<Call, 'query'>
+type Query = Pick<Call, 'read'>
 
 /** @param code of the error for an invalid parameter */
-export function readWindow({ query }: Query, code: string): { readonly limit: number; readonly offset: number } {
+export function readWindow({ read }: Query, code: string): { readonly limit: number; readonly offset: number } {
   const number = (name: string, fallback: number): number => {
-    const text = query(name) ?? String(fallback)
+    const text = read(name) ?? String(fallback)
     if (!/^\d{1,9}$/.test(text)) throw invalid(name, `${name} must be a whole number.`, code)
     return Number(text)
   }
@@ -99,9 +67,9 @@ export function readWindow({ query }: Query, code: string): { readonly limit: nu
 }
 
 /** `fromdate` and `todate`, both included: dates, or times without a zone, both in UTC. */
-export function readTimes({ query }: Query, code: string): Readonly<Record<'from' | 'to', Millis | undefined>> {
+export function readTimes({ read }: Query, code: string): Readonly<Record<'from' | 'to', Millis | undefined>> {
   const at = (name: string, side: 'first' | 'last'): Millis | undefined => {
-    const text = query(name)
+    const text = read(name)
     if (text === undefined) return undefined
     const instant = isDate(text) ? toInstantRange(text)?.[side] : parseDateTime(text, 'any')
     if (instant === undefined) throw invalid(name, `${name} must be a date such as 2026-11-21.`, code)

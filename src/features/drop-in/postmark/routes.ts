@@ -2,6 +2,7 @@
 import { getAccount } from '#features/core/accounts/accounts.ts'
 import type { App } from '#features/core/app/app.ts'
 import { bounceRoutes } from './bounces.ts'
+import { POSTMARK_PREFIX } from './dialect.ts'
 import { messageRoutes, type PostmarkMessageOptions } from './messages.ts'
 import { type Call, createRoutes, on } from './route.ts'
 import { type PostmarkSendOptions, sendRoutes } from './send.ts'
@@ -9,14 +10,17 @@ import { suppressionRoutes } from './suppressions.ts'
 import { templateRoutes } from './templates.ts'
 
 export const postmarkRoutes = (app: App, options: PostmarkSendOptions & PostmarkMessageOptions) =>
-  createRoutes(app, [
-    ...sendRoutes(options),
-    ...messageRoutes(options),
-    ...bounceRoutes,
-    ...suppressionRoutes,
-    ...templateRoutes,
-    on('GET /server', 'account:read', readServer),
-  ])
+  createRoutes(
+    app,
+    [POSTMARK_PREFIX],
+    [
+      ...messageRoutes(options),
+      ...bounceRoutes,
+      ...suppressionRoutes,
+      ...templateRoutes,
+      on('GET /server', 'account:read', readServer),
+    ],
+  ).use(createRoutes(app, ['', POSTMARK_PREFIX], sendRoutes(options)))
 
 /** The account as a server of Postmark; settings that an account does not have are those of a new server. */
 export function readServer({ app, accountId }: Call) {

@@ -60,7 +60,7 @@ export function sendRoutes(options: PostmarkSendOptions) {
       answer({
         ...{ ...call, ...options, isTemplated },
         idempotencyKey: call.request.headers.get(IDEMPOTENCY_HEADER) ?? undefined,
-        admit: () => Object.assign(call.headers, options.takeRate(call.actor)),
+        admit: () => Object.assign(call.set.headers, options.takeRate(call.actor)),
       }),
     )
   return [

@@ -58,7 +58,7 @@ function createFilter(call: Call): (row: Suppression) => boolean {
   const isOfStream = ({ reason, stream, listUuid }: Suppression): boolean =>
     reason !== UNSUBSCRIBE ||
     (listUuid === null && (stream === slug || (stream === null && isMarketingStream(call.id))))
-  const is = (name: string, value: string) => (call.query(name) ?? value).toLowerCase() === value.toLowerCase()
+  const is = (name: string, value: string) => (call.read(name) ?? value).toLowerCase() === value.toLowerCase()
   return (row) => {
     const { SuppressionReason, Origin, EmailAddress } = toEntry(row)
     return (

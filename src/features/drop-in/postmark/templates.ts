@@ -44,9 +44,9 @@ export const toTemplateView = (template: Template) => ({
 
 /** A page of templates. This service has no layouts, so a list of those is empty. */
 export function listTemplateViews(call: Call) {
-  const { app, accountId, query } = call
+  const { app, accountId, read } = call
   const window = readWindow(call, INVALID_QUERY)
-  if (query('templatetype')?.toLowerCase() === 'layout' || query('layouttemplate'))
+  if (read('templatetype')?.toLowerCase() === 'layout' || read('layouttemplate'))
     return { TotalCount: 0, Templates: [] }
   const { templates, total } = listTemplates(app.db, accountId, window)
   app.workBudget.charge(accountId, templates.length)

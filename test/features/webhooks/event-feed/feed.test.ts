@@ -473,7 +473,7 @@ test('lists that search through event numbers skip those of a restore', async ()
   const last = restore(service)
   await recordEvents(app, actor.accountId, ['bounced'])
   const request = new Request('http://tassis.test/')
-  const { Bounces } = await listBounces({ ...actor, app, actor, request, query: () => undefined } as never)
+  const { Bounces } = await listBounces({ ...actor, app, actor, request, read: () => undefined } as never)
   expect(Bounces.map(({ ID }) => ID)).toEqual([last + 1, 2, 1])
 })
 
