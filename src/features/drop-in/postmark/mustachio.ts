@@ -25,12 +25,16 @@ const lineAt = (source: string, index: number): number => source.slice(0, index)
 interface Scope {
   /** Expression of the value; empty: the model. */
   readonly expression: string
+  /** The value, or nothing when a part of the path is missing. */
+  readonly safe: string
   readonly parent: Scope | undefined
 }
 
-interface Resolved extends Scope {
-  /** The value, or nothing when a part of the path is missing. */
-  readonly safeExpression: string
+interface OpenSection {
+  readonly name: string
+  readonly index: number
+  readonly closing: string
+  readonly outer: Scope
 }
 
 export interface Conversion {
@@ -54,160 +58,132 @@ const LOOP_VALUES = new Map([
 const JINJA_OPENING = /\{%|\{#/g
 const LAYOUT_CONTENT = '@content'
 
+/** `#`, `^`, `/`, `&`, `!`, `>` and the words of Handlebars, with what follows them. */
+const CONSTRUCT_PARTS = /^(#(?:each|if|unless)(?=\s)|[#^/&!>]|else$)?\s*(.*)$/s
+
 class ConversionError extends Error {}
 
-interface OpenSection {
-  readonly name: string
-  readonly index: number
-  readonly closing: string
-  readonly outer: Scope
-}
-
-class Converter {
-  readonly #pieces: string[] = []
-  readonly #problems: string[] = []
-  readonly #open: OpenSection[] = []
-  readonly #isHtml: boolean
-  #scope: Scope = { expression: '', parent: undefined }
-  #items = 0
-
-  constructor(isHtml: boolean) {
-    this.#isHtml = isHtml
+/** Converts a source into our syntax. @param isHtml whether `{{ }}` escapes values */
+export function convertMustachio(source: string, isHtml: boolean): Conversion {
+  const pieces: string[] = []
+  const problems: string[] = []
+  const open: OpenSection[] = []
+  let scope: Scope = { expression: '', safe: '', parent: undefined }
+  let items = 0
+  const addProblem = (index: number, problem: string): void => {
+    if (problems.length < MAX_PROBLEMS) problems.push(`line ${lineAt(source, index)}: ${problem}`)
   }
-
-  convert(source: string): Conversion {
-    let at = 0
-    for (const match of source.matchAll(TAG)) {
-      // Within a comment.
-      if (match.index < at) continue
-      this.#addText(source.slice(at, match.index))
-      at = match.index + match[0].length
-      const [whole, unescaped, tag] = match
-      try {
-        // Handlebars: `~` only removes white space around it.
-        if (whole.endsWith('!--')) {
-          at = findCommentEnd(source, at)
-          if (at > source.length) throw new ConversionError('this is not closed by --}}')
-        } else if (unescaped !== undefined) this.#addValue(unescaped.trim(), true)
-        else this.#addTag((tag ?? '').replace(/^~|~$/g, '').trim(), match.index)
-      } catch (error) {
-        if (!(error instanceof ConversionError)) throw error
-        this.#addProblem(source, match.index, `${whole.slice(0, MAX_SHOWN_LENGTH)}: ${error.message}`)
-      }
-    }
-    this.#addText(source.slice(at))
-    for (const { name, index } of this.#open) this.#addProblem(source, index, `the section "${name}" is not closed`)
-    return { source: this.#pieces.join(''), problems: this.#problems }
-  }
-
-  #addProblem(source: string, index: number, problem: string): void {
-    if (this.#problems.length < MAX_PROBLEMS) this.#problems.push(`line ${lineAt(source, index)}: ${problem}`)
-  }
-
   /** Adds text; what would open a tag of Jinja in it is printed by one. */
-  #addText(text: string): void {
-    this.#pieces.push(text.replace(JINJA_OPENING, (opening) => `{{ '${opening}' }}`))
+  const addText = (from: number, to?: number): void => {
+    pieces.push(source.slice(from, to).replace(JINJA_OPENING, (opening) => `{{ '${opening}' }}`))
   }
-
-  #addTag(tag: string, index: number): void {
-    const rest = tag.slice(1).trim()
-    const [, condition, path = ''] = /^#(if|unless)\s+(\S.*)$/.exec(tag) ?? []
-    if (tag.startsWith('!')) return
-    if (tag.startsWith('>')) throw new ConversionError('Mustachio has no partials')
-    if (/^#each\s/.test(tag)) this.#openLoop(tag.slice(5).trim(), index)
-    else if (condition) this.#openCondition(condition, path, index)
-    else if (tag === 'else') this.#addElse()
-    else if (tag.startsWith('#')) this.#openSection(rest, index, '')
-    else if (tag.startsWith('^')) this.#openSection(rest, index, 'not ')
-    else if (tag.startsWith('/')) this.#close(rest)
-    else if (tag.startsWith('&')) this.#addValue(rest, true)
-    else this.#addValue(tag, false)
+  const addValue = (path: string, isUnescaped: boolean): void => {
+    pieces.push(`{{ ${resolve(path).safe}|default('')${isUnescaped && isHtml ? '|safe' : ''} }}`)
   }
-
-  #addValue(path: string, isUnescaped: boolean): void {
-    const { safeExpression } = this.#resolve(path)
-    this.#pieces.push(`{{ ${safeExpression}|default('')${isUnescaped && this.#isHtml ? '|safe' : ''} }}`)
+  const enter = (name: string, index: number, [opening, closing]: readonly [string, string], inner: Scope): void => {
+    pieces.push(opening)
+    open.push({ name, index, closing, outer: scope })
+    scope = inner
   }
-
-  /** Handlebars: names inside are those around it. */
-  #openCondition(name: string, path: string, index: number): void {
-    const negation = name === 'unless' ? 'not ' : ''
-    this.#pieces.push(`{% if ${negation}${this.#resolve(path).safeExpression}|default(false) %}`)
-    this.#push(name, index, 'endif', this.#scope)
-  }
-
-  /** Handlebars: what is shown for no value, or for an empty list. */
-  #addElse(): void {
-    const section = this.#open.at(-1)
-    if (!section || !/^(?:if|unless|each)$/.test(section.name))
-      throw new ConversionError('this stands in if, unless and each only')
-    this.#scope = section.outer
-    this.#pieces.push('{% else %}')
-  }
-
-  /** @param negation `'not '` for a section that is shown when there is no value */
-  #openSection(path: string, index: number, negation: '' | 'not '): void {
-    const { expression, safeExpression, parent } = this.#resolve(path)
-    this.#pieces.push(`{% if ${negation}${safeExpression}|default(false) %}`)
-    const value = negation === '' ? expression : `(${safeExpression}|default({}))`
-    this.#push(path, index, 'endif', { expression: value, parent })
-  }
-
-  #openLoop(path: string, index: number): void {
-    const list = this.#resolve(path)
-    const item = this.#items++ === 0 ? 'item' : `item${this.#items}`
-    this.#pieces.push(`{% for ${item} in ${list.safeExpression}|default([], true) %}`)
+  const enterIf = (name: string, index: number, condition: string, inner: Scope): void =>
+    enter(name, index, [`{% if ${condition}|default(false) %}`, '{% endif %}'], inner)
+  const enterLoop = (path: string, index: number): void => {
+    const list = resolve(path).safe
+    const item = items++ === 0 ? 'item' : `item${items}`
     // In Mustachio `../` leads to the list, and `../../` to what is around it; both are taken as the latter.
-    this.#push('each', index, 'endfor', { expression: item, parent: { ...this.#scope, parent: this.#scope } })
+    const inner = { expression: item, safe: item, parent: { ...scope, parent: scope } }
+    enter('each', index, [`{% for ${item} in ${list}|default([], true) %}`, '{% endfor %}'], inner)
   }
-
-  #push(name: string, index: number, closing: string, scope: Scope): void {
-    this.#open.push({ name, index, closing, outer: this.#scope })
-    this.#scope = scope
-  }
-
-  #close(name: string): void {
-    const section = this.#open.at(-1)
+  const close = (name: string): void => {
+    const section = open.at(-1)
     if (section?.name !== name)
       throw new ConversionError(section ? `"${section.name}" is open here` : 'nothing is open here')
-    this.#open.pop()
-    this.#scope = section.outer
-    this.#pieces.push(`{% ${section.closing} %}`)
+    open.pop()
+    scope = section.outer
+    pieces.push(section.closing)
   }
-
-  #resolve(path: string): Resolved {
+  /** Handlebars: what is shown for no value, or for an empty list. */
+  const addElse = (): void => {
+    const section = open.at(-1)
+    if (!section || !/^(?:if|unless|each)$/.test(section.name))
+      throw new ConversionError('this stands in if, unless and each only')
+    scope = section.outer
+    pieces.push('{% else %}')
+  }
+  const addTag = (tag: string, index: number): void => {
+    const [, sign = '', path = ''] = CONSTRUCT_PARTS.exec(tag) ?? []
+    if (sign === '!') return
+    if (sign === '>') throw new ConversionError('Mustachio has no partials')
+    if (sign === 'else') addElse()
+    else if (sign === '/') close(path)
+    else if (sign === '#each') enterLoop(path, index)
+    // Handlebars: names inside are those around it.
+    else if (sign === '#if') enterIf('if', index, resolve(path).safe, scope)
+    else if (sign === '#unless') enterIf('unless', index, `not ${resolve(path).safe}`, scope)
+    else if (sign === '#' || sign === '^') {
+      const { expression, safe, parent } = resolve(path)
+      const value = sign === '#' ? expression : `(${safe}|default({}))`
+      enterIf(path, index, sign === '#' ? safe : `not ${safe}`, { expression: value, safe: value, parent })
+    } else addValue(path, sign === '&')
+  }
+  const resolve = (path: string): Scope => {
     if (path.includes(LAYOUT_CONTENT)) throw new ConversionError('this stands in layouts only')
     if (path.startsWith('pm:'))
       throw new ConversionError(
         'Postmark fills this in; mail with transactional: false has its own unsubscribe headers here',
       )
-    let scope: Scope = this.#scope
     const loop = LOOP_VALUES.get(path)
-    if (loop && this.#open.some(({ name }) => name === 'each'))
-      return { expression: loop, safeExpression: loop, parent: scope }
+    if (loop && open.some(({ name }) => name === 'each')) return { expression: loop, safe: loop, parent: scope }
     let names = path.replace(/^this(?:[./]|$)/, '')
     if (/\s/.test(names)) throw new ConversionError('helpers and their arguments are not converted')
-    while (/^\.\.[\\/]/.test(names)) {
-      scope = scope.parent ?? scope
-      names = names.slice(3)
-    }
-    if (names === '..') return toResolved(scope.parent ?? scope)
-    if (names === '.' || names === '') return toResolved(scope)
-    let safe = scope.expression
-    for (const [index, name] of names.split('.').entries()) {
-      if (/^[@[]/.test(name)) throw new ConversionError('this has no counterpart')
-      const isName = NAME.test(name) && !KEYWORDS.has(name)
-      if (name === '') throw new ConversionError('this is no name')
-      if (scope.expression === '' && !isName)
-        throw new ConversionError(`"${name}" cannot be a variable here; rename it in the template and in the model`)
-      const step = isName ? `.${name}` : `['${name.replace(/['\\]/g, '\\$&')}']`
-      // The value in which the path begins is known to be there.
-      const base = index === 0 ? safe : `(${safe}|default({}))`
-      safe = scope.expression === '' ? name : base + step
-      scope = { expression: scope.expression === '' ? name : scope.expression + step, parent: scope }
-    }
-    return { ...scope, safeExpression: safe }
+    let base = scope
+    for (; /^\.\.(?:[\\/]|$)/.test(names); names = names.slice(3)) base = base.parent ?? base
+    return resolveNames(base, names)
   }
+  let at = 0
+  for (const match of source.matchAll(TAG)) {
+    // Within a comment.
+    if (match.index < at) continue
+    addText(at, match.index)
+    at = match.index + match[0].length
+    const [whole, unescaped, tag = ''] = match
+    try {
+      // Handlebars: `~` only removes white space around it.
+      if (whole.endsWith('!--')) {
+        at = findCommentEnd(source, at)
+        if (at > source.length) throw new ConversionError('this is not closed by --}}')
+      } else if (unescaped !== undefined) addValue(unescaped.trim(), true)
+      else addTag(tag.replace(/^~|~$/g, '').trim(), match.index)
+    } catch (error) {
+      if (!(error instanceof ConversionError)) throw error
+      addProblem(match.index, `${whole.slice(0, MAX_SHOWN_LENGTH)}: ${error.message}`)
+    }
+  }
+  addText(at)
+  for (const { name, index } of open) addProblem(index, `the section "${name}" is not closed`)
+  return { source: pieces.join(''), problems }
+}
+
+/** @param names with dots in between; '' or '.' for the value itself */
+function resolveNames(base: Scope, names: string): Scope {
+  if (names === '.' || names === '') {
+    if (base.expression === '') throw new ConversionError('the whole model is no value')
+    return base
+  }
+  let scope = base
+  for (const [index, name] of names.split('.').entries()) {
+    const isRoot = scope.expression === ''
+    if (/^[@[]/.test(name)) throw new ConversionError('this has no counterpart')
+    if (name === '') throw new ConversionError('this is no name')
+    const isName = NAME.test(name) && !KEYWORDS.has(name)
+    if (isRoot && !isName)
+      throw new ConversionError(`"${name}" cannot be a variable here; rename it in the template and in the model`)
+    const step = isRoot ? name : isName ? `.${name}` : `['${name.replace(/['\\]/g, '\\$&')}']`
+    // The value in which the path begins is known to be there.
+    const safe = (index === 0 ? scope.safe : `(${scope.safe}|default({}))`) + step
+    scope = { expression: scope.expression + step, safe, parent: scope }
+  }
+  return scope
 }
 
 /** Handlebars: such a comment may have tags in it. Behind the source: it has no end. */
@@ -215,11 +191,3 @@ function findCommentEnd(source: string, from: number): number {
   const end = source.slice(from).search(/--~?\}\}/)
   return end === -1 ? source.length + 1 : source.indexOf('}}', from + end) + 2
 }
-
-function toResolved(scope: Scope): Resolved {
-  if (scope.expression === '') throw new ConversionError('the whole model is no value')
-  return { ...scope, safeExpression: scope.expression }
-}
-
-/** Converts a source into our syntax. @param isHtml whether `{{ }}` escapes values */
-export const convertMustachio = (source: string, isHtml: boolean): Conversion => new Converter(isHtml).convert(source)
