@@ -112,18 +112,17 @@ export async function readMessage(call: Call, form: FormData, parsed?: ParsedMes
 }
 
 /** What a message is that comes in fields. */
-async function readContent(form: FormData, to: readonly Mailbox[], variables: JsonObject | undefined) {
+async function readContent(form: FormData, to: readonly Mailbox[], variables?: JsonObject): Promise<SendRequest> {
   const [html, text, template] = ['html', 'text', 'template'].map((name) => textOf(form, name))
   const [from] = readMailboxes(form, 'from')
   const [cc = [], bcc = []] = ['cc', 'bcc'].map((name) => readMailboxes(form, name).map(formatMailbox))
-  const content: SendRequest = {
+  return {
     ...{ from: from ? formatMailbox(from) : '', to: to.map(formatMailbox), cc, bcc },
     ...{ subject: textOf(form, 'subject') ?? '', attachments: await readFiles(form) },
     ...(html !== undefined && { html_body: html }),
     ...(text !== undefined && { text_body: text }),
     ...(template && { template_alias: template, template_data: { ...readJson(form, 't:variables'), ...variables } }),
   }
-  return content
 }
 
 /** Counts characters of filled texts; throws when there are too many. */

@@ -58,15 +58,9 @@ export function toOutboundMessage(db: Database, email: StoredEmail) {
   const ofKind = (kind: StoredRecipient['kind']) => email.recipients.filter((r) => r.kind === kind).map(toRecipient)
   const { opens = false, clicks = false } = email.trackingOverride ?? {}
   return {
-    MessageID: id,
-    Tag: tags[0] ?? '',
-    To: ofKind('to'),
-    Cc: ofKind('cc'),
-    Bcc: ofKind('bcc'),
+    ...{ MessageID: id, ReceivedAt: isoTime(email.createdAt), Tag: tags[0] ?? '' },
+    ...{ From: email.from, To: ofKind('to'), Cc: ofKind('cc'), Bcc: ofKind('bcc'), Subject: email.subject },
     Recipients: email.recipients.map(({ address }) => address),
-    ReceivedAt: isoTime(email.createdAt),
-    From: email.from,
-    Subject: email.subject,
     Attachments: attachments?.map(({ filename }) => filename) ?? [],
     Status: toStatus(email),
     TrackOpens: opens,

@@ -67,6 +67,24 @@ describe('the work of an account', () => {
   })
 
   // Proves: quota-9
+  test("includes the recipients of other services' batches", async () => {
+    await using service = await startService()
+    const { url, key } = service.emails
+    const send = (to: string) =>
+      fetch(`${url}/postmark/email/bulk`, {
+        method: 'POST',
+        headers: { 'x-postmark-server-token': key, 'content-type': 'application/json' },
+        body: JSON.stringify({
+          ...{ From: EMAIL.from, Subject: 'S', TextBody: 'T', MessageStream: 'outbound' },
+          Messages: Array.from({ length: 100 }, (_, i) => ({ To: to.replaceAll('#', String(i)) })),
+        }),
+      })
+    const six = 'abcdef'.split('').map((name) => `${name}#@r.test`)
+    expect((await send(six.join(', '))).status).toBe(200)
+    expect((await send(six.join(', '))).status).toBe(429)
+  })
+
+  // Proves: quota-9
   test('includes the values of bodies', async () => {
     await using service = await startService()
     const { api } = service.emails
