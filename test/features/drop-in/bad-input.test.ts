@@ -73,37 +73,13 @@ const POSTMARK_MESSAGE = {
 }
 const TEMPLATED = { ...POSTMARK_MESSAGE, TemplateId: 1, TemplateAlias: 'welcome', TemplateModel: { name: 'Bob' } }
 const POSTMARK_TEMPLATE = {
-  Name: 'A',
-  Alias: 'a',
-  Subject: 'S',
-  HtmlBody: 'H',
-  TextBody: 'T',
-  TestRenderModel: { a: 1 },
+  ...{ Name: 'A', Alias: 'a', Subject: 'S', HtmlBody: 'H', TextBody: 'T', TestRenderModel: { a: 1 } },
 }
 const MAILGUN_MESSAGE = {
-  ...{
-    from: 'Ada <ada@sender.test>',
-    to: 'bob@receiver.test',
-    subject: 'Hello',
-    text: 'Hello',
-    html: '<p>',
-    cc: '',
-    bcc: '',
-  },
-  ...{
-    'recipient-variables': '{"bob@receiver.test": {}}',
-    'o:tag': 'a',
-    'o:tracking': 'yes',
-    'o:deliverytime': '1773577800',
-  },
-  ...{
-    'h:X-Own': 'x',
-    'h:Reply-To': 'a@b.test',
-    'v:a': 'b',
-    'h:Message-Id': '<a@b.test>',
-    't:variables': '{}',
-    message: 'From: a',
-  },
+  ...{ from: 'Ada <ada@sender.test>', to: 'bob@receiver.test', subject: 'Hello', text: 'Hello', html: '<p>' },
+  ...{ cc: '', bcc: '', 'recipient-variables': '{"bob@receiver.test": {}}', message: 'From: a', 't:variables': '{}' },
+  ...{ 'o:tag': 'a', 'o:tracking': 'yes', 'o:deliverytime': '1773577800', 'v:a': 'b' },
+  ...{ 'h:X-Own': 'x', 'h:Reply-To': 'a@b.test', 'h:Message-Id': '<a@b.test>' },
 }
 const ADDRESSES = { Suppressions: [{ EmailAddress: 'a@receiver.test' }] }
 

@@ -2,7 +2,7 @@
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
 import { simpleParser } from 'mailparser'
 import MailComposer from 'nodemailer/lib/mail-composer'
-import { record } from '#features/core/events/record.ts'
+import { type EventType, record } from '#features/core/events/record.ts'
 import { createApiKey } from '#features/setup/api-keys/keys.ts'
 import { at } from '#test/support/api.ts'
 import { eventually } from '#test/support/app.ts'
@@ -63,19 +63,9 @@ function stored() {
 describe('messages', () => {
   test('a message arrives with its fields, files and headers', async () => {
     const { id, message, status } = await send({
-      ...{
-        subject: 'All fields',
-        html: '<p>Hi <img src="cid:dot.png"></p>',
-        cc: 'Cy <cy@receiver.test>',
-        bcc: ['di@receiver.test'],
-      },
-      ...{
-        'h:Reply-To': 'desk@sender.test',
-        'h:X-Own': 'yes',
-        'h:Sender': 'x@y.test',
-        'v:order': '42',
-        'o:tag': ['a', 'b'],
-      },
+      ...{ subject: 'All fields', html: '<p>Hi <img src="cid:dot.png"></p>', 'v:order': '42', 'o:tag': ['a', 'b'] },
+      ...{ cc: 'Cy <cy@receiver.test>', bcc: ['di@receiver.test'] },
+      ...{ 'h:Reply-To': 'desk@sender.test', 'h:X-Own': 'yes', 'h:Sender': 'x@y.test' },
       attachment: { data: Buffer.from('one'), filename: 'a.txt', contentType: 'text/plain' },
       inline: { data: Buffer.from('GIF89a'), filename: 'dot.png', contentType: 'image/png' },
     })
@@ -221,13 +211,8 @@ describe('messages', () => {
       subject: 'T {{name}}',
       html_body: '<p>{{name}} {{who}}</p>',
     })
-    const data = {
-      template: 'hi',
-      subject: '',
-      text: '',
-      't:variables': '{"name": "N", "who": "%recipient.w%"}',
-      't:version': 'v1',
-    }
+    const variables = { 't:variables': '{"name": "N", "who": "%recipient.w%"}', 't:version': 'v1' }
+    const data = { template: 'hi', subject: '', text: '', ...variables }
     await send({ ...data, 'recipient-variables': '{"bob@receiver.test": {"w": "W"}}', 'o:tracking': 'htmlonly' })
     expect((await receive('T N'))[0]?.mail.html).toContain('N W')
   })
@@ -243,13 +228,8 @@ describe('messages', () => {
 
   test('what has no effect is named, and a test message stores nothing', async () => {
     const before = stored()
-    const form = new URLSearchParams({
-      ...MESSAGE,
-      'o:testmode': 'yes',
-      'o:dkim': 'no',
-      'amp-html': '<p>',
-      'h:Sender': 'a@b.test',
-    })
+    const unused = { 'o:dkim': 'no', 'amp-html': '<p>', 'h:Sender': 'a@b.test' }
+    const form = new URLSearchParams({ ...MESSAGE, 'o:testmode': 'yes', ...unused })
     const response = await post(`/v3/${VERIFIED}/messages`, { body: form })
     expect(await response.json()).toMatchObject({ message: 'Queued. Thank you.' })
     expect(response.headers.get('tassis-ignored')).toBe('o:dkim, amp-html, h:Sender')
@@ -429,10 +409,7 @@ describe('events', () => {
 
   test('events have the fields that clients read, and are found by each condition', async () => {
     const { id } = await send({
-      subject: 'Findable',
-      to: 'kim@receiver.test',
-      'v:email-id': 'e1',
-      'o:tag': ['red', 'blue'],
+      ...{ subject: 'Findable', to: 'kim@receiver.test', 'v:email-id': 'e1', 'o:tag': ['red', 'blue'] },
     })
     const bare = String(id).replace(/[<>]/g, '')
     const found = await eventually(async () => {
@@ -441,12 +418,8 @@ describe('events', () => {
     })
     expect(found).toEqual([
       expect.objectContaining({
-        ...{
-          event: 'delivered',
-          recipient: 'kim@receiver.test',
-          'recipient-domain': 'receiver.test',
-          tags: ['red', 'blue'],
-        },
+        ...{ event: 'delivered', recipient: 'kim@receiver.test', 'recipient-domain': 'receiver.test' },
+        tags: ['red', 'blue'],
         'user-variables': { 'email-id': 'e1' },
         timestamp: expect.any(Number),
         message: expect.objectContaining({
@@ -495,48 +468,22 @@ describe('events', () => {
     const { id: emailId } = app.db
       .query<{ id: number }, []>("SELECT id FROM emails WHERE subject = 'Each type'")
       .get() ?? { id: 0 }
-    const data = {
-      user_agent: 'Mail 1.0',
-      ip_address: '192.0.2.1',
-      link_url: 'https://a.test/',
-      smtp_response: '452 4.2.2 Full',
-    }
-    const types = [
-      'opened',
-      'clicked',
-      'complained',
-      'unsubscribed',
-      'deferred',
-      'bounced',
-      'failed',
-      'uncertain',
-      'cancelled',
-    ] as const
+    const link = { user_agent: 'Mail 1.0', ip_address: '192.0.2.1', link_url: 'https://a.test/' }
+    const data = { ...link, smtp_response: '452 4.2.2 Full' }
+    const names = 'opened clicked complained unsubscribed deferred bounced failed uncertain cancelled'
+    const types = names.split(' ') as EventType[]
     await app.commit.write((tx) => {
       for (const type of types) record(tx, { accountId: actor.accountId, type, at: app.eventTime(), emailId, data })
     })
     const { items } = await list({ 'message-id': bare, ...ASCENDING })
     expect(items.slice(2).map(({ event, severity }) => (severity ? `${event} ${severity}` : event))).toEqual([
-      ...[
-        'opened',
-        'clicked',
-        'complained',
-        'unsubscribed',
-        'failed temporary',
-        'failed permanent',
-        'failed permanent',
-      ],
+      ...['opened', 'clicked', 'complained', 'unsubscribed'],
+      ...['failed temporary', 'failed permanent', 'failed permanent'],
     ])
-    expect(items[3]).toMatchObject({
-      url: 'https://a.test/',
-      ip: '192.0.2.1',
-      'client-info': { 'user-agent': 'Mail 1.0' },
-    })
-    expect(items[6]?.['delivery-status']).toMatchObject({
-      code: 452,
-      'enhanced-code': '4.2.2',
-      message: '452 4.2.2 Full',
-    })
+    const client = { 'client-info': { 'user-agent': 'Mail 1.0' } }
+    expect(items[3]).toMatchObject({ url: 'https://a.test/', ip: '192.0.2.1', ...client })
+    const reply = { code: 452, 'enhanced-code': '4.2.2', message: '452 4.2.2 Full' }
+    expect(items[6]?.['delivery-status']).toMatchObject(reply)
   })
 
   test('mail of another From domain has its events at the domain of its request', async () => {

@@ -10,7 +10,6 @@ import type { listTemplateViews, toTemplateView, validateTemplate } from '#featu
 import { createDomain } from '#features/setup/domains/domains.ts'
 import { at, createTestApi, type TestApi } from '#test/support/api.ts'
 import { eventually } from '#test/support/app.ts'
-import { UUID } from '#test/support/email-api.ts'
 
 /** A type of the client in which values of its enums are texts, as they are in JSON. */
 type Plain<T> = T extends string
@@ -481,9 +480,4 @@ test('the server is the account, without its keys', async () => {
     DeliveryType: 'Live',
     TrackLinks: expect.any(String),
   } as never)
-})
-
-test('ids are those of /v1', async () => {
-  const { Messages } = await client.getOutboundMessages()
-  for (const { MessageID } of Messages) expect(MessageID).toMatch(UUID)
 })
