@@ -56,7 +56,7 @@ const AREAS = {
   reporting: ['analytics', 'reputation', 'validate', 'insights', 'logs', 'abuse', 'sender-rules', 'email-check'],
   webhooks: ['event-feed', 'webhooks', 'inbound-routes'],
   lifecycle: ['retention', 'privacy', 'people'],
-  'drop-in': ['submission', 'dialects', 'resend', 'postmark', 'mailgun', 'mcp', 'supabase'],
+  'drop-in': ['submission', 'dialects', 'resend', 'postmark', 'mailgun', 'postal', 'mcp', 'supabase'],
 } as const
 
 /** Every feature as `area/feature`, in rank order. */

@@ -19,6 +19,7 @@ import { operationRoutes } from '#features/core/operations/operations.ts'
 import { mailgunDialect } from '#features/drop-in/mailgun/route.ts'
 import { mailgunRoutes } from '#features/drop-in/mailgun/routes.ts'
 import { mcpDialect, mcpRoutes, namingMetadata } from '#features/drop-in/mcp/routes.ts'
+import { postalDialect, postalRoutes } from '#features/drop-in/postal/routes.ts'
 import { postmarkDialect } from '#features/drop-in/postmark/dialect.ts'
 import { postmarkRoutes } from '#features/drop-in/postmark/routes.ts'
 import { resendDialect } from '#features/drop-in/resend/dialect.ts'
@@ -143,7 +144,13 @@ import { searchRoutes } from './search-routes.ts'
 import { operatorStatusRoutes, type StatusRouteOptions } from './status-routes.ts'
 import { VERSION } from './version.ts'
 
-export const DIALECTS: readonly Dialect<Actor>[] = [resendDialect, postmarkDialect, mailgunDialect, mcpDialect]
+export const DIALECTS: readonly Dialect<Actor>[] = [
+  resendDialect,
+  postmarkDialect,
+  mailgunDialect,
+  postalDialect,
+  mcpDialect,
+]
 
 const REQUEST_TIMEOUT_SECONDS = 60
 
@@ -361,6 +368,7 @@ export function createRoutes(
     confirmPages(app, findActiveSlug),
     resendRoutes(app, { maxAttempts, takeRate, renderedBodies, deleteDomain, hasOpenMail }),
     mailgunRoutes(app, { takeRate, parser, deleteDomain }),
+    postalRoutes(app, { takeRate }),
     supabaseRoutes(app, { authenticator, takeRate }),
   ]
   return [...all, docsRoutes(() => loadDocsFiles(all))]

@@ -137,7 +137,8 @@ export class RequestPipeline<Actor> {
         const { status, headers, body } = this.#fail(thrown, request, path)
         set.status = status
         Object.assign(set.headers, headers)
-        return body
+        // Elysia replaces the 200 of an error.
+        return status < 300 ? Response.json(body) : body
       })
     for (const plugin of this.#options.routes) app.use(plugin)
     this.#table = createRouteTable(app.routes, (path) => findDialect(this.#options, { path }) !== undefined)

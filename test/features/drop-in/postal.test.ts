@@ -1,0 +1,106 @@
+/** @module Postal's interface: what its clients send arrives, and what is wrong is an error in its form that stores nothing. */
+import { afterAll, beforeAll, expect, test } from 'bun:test'
+import { at } from '#test/support/api.ts'
+import { createEmailApi, type EmailApi, VERIFIED } from '#test/support/email-api.ts'
+
+const MESSAGE = {
+  ...{ from: `Ada <ada@${VERIFIED}>`, to: ['Bob <bob@receiver.test>'], cc: [], bcc: [], headers: {}, attachments: [] },
+  ...{ subject: 'Hello', plain_body: 'Hello, Bob.' },
+}
+
+let service: EmailApi
+beforeAll(async () => {
+  service = await createEmailApi()
+})
+afterAll(() => service[Symbol.asyncDispose]())
+
+async function post(action: string, body: unknown, key = service.key) {
+  const response = await fetch(`${service.url}/api/v1/${action}`, {
+    method: 'POST',
+    headers: { 'content-type': 'application/json', 'x-server-api-key': key },
+    body: JSON.stringify(body),
+  })
+  return { http: response.status, headers: response.headers, ...((await response.json()) as Answer) }
+}
+
+interface Answer {
+  readonly status: string
+  readonly data: {
+    readonly code?: string
+    readonly message?: string
+    readonly message_id?: string
+    readonly messages?: Record<string, { readonly id: string; readonly token: string }>
+  }
+}
+
+test('a message reaches each recipient with its fields, and each has its id', async () => {
+  const { status, headers, data } = await post('send/message', {
+    ...MESSAGE,
+    ...{
+      cc: ['cy@receiver.test'],
+      bcc: ['di@receiver.test'],
+      reply_to: 'reply@sender.test',
+      html_body: '<p>Hello</p>',
+    },
+    ...{
+      tag: 'welcome',
+      headers: { 'X-Own': 'x', Sender: 'ada@sender.test' },
+      sender: 'ada@sender.test',
+      bounce: false,
+    },
+    attachments: [{ name: 'a.txt', content_type: 'text/plain', data: btoa('A file') }],
+  })
+  expect(status).toBe('success')
+  expect(headers.get('tassis-ignored')).toBe('headers.Sender, sender, bounce')
+  const addresses = ['bob@receiver.test', 'cy@receiver.test', 'di@receiver.test']
+  expect(Object.keys(data.messages ?? {})).toEqual(addresses)
+  const { id = '', token } = data.messages?.['bob@receiver.test'] ?? {}
+  expect(token).toBe(id)
+  const detail = await service.detail(id)
+  expect(detail).toMatchObject({ subject: 'Hello', tags: ['welcome'], message_id: `<${data.message_id}>` })
+  expect(detail).toMatchObject({ html_body: '<p>Hello</p>', text_body: 'Hello, Bob.', reply_to: 'reply@sender.test' })
+  expect(at(detail, 'recipients')).toMatchObject(addresses.map((address) => ({ address })))
+  expect(at(detail, 'attachments')).toMatchObject([{ filename: 'a.txt', content_type: 'text/plain' }])
+  expect(at(detail, 'headers', 'X-Own')).toBe('x')
+})
+
+test.each([
+  ['no recipient', { ...MESSAGE, to: [] }, 'parameter-error', 'validation_failed', 'to'],
+  ['no sender', { ...MESSAGE, from: undefined }, 'parameter-error', 'invalid_address', 'from'],
+  ['no text', { ...MESSAGE, plain_body: undefined }, 'parameter-error', 'validation_failed', 'plain_body'],
+  [
+    '51 recipients',
+    {
+      ...MESSAGE,
+      to: Array(51)
+        .fill(0)
+        .map((_, i) => `${i}@receiver.test`),
+    },
+    'parameter-error',
+    'too_many_recipients',
+    '50',
+  ],
+  [
+    'a file without data',
+    { ...MESSAGE, attachments: [{ name: 'a.txt' }] },
+    'parameter-error',
+    'validation_failed',
+    'data',
+  ],
+  ['another domain', { ...MESSAGE, from: 'ada@other.test' }, 'error', 'UnauthenticatedFromAddress', 'other.test'],
+  ['no object', [], 'parameter-error', 'validation_failed', 'JSON object'],
+] as const)('%s is an error that says what to change, and stores nothing', async (_, body, status, code, text) => {
+  const before = service.stored()
+  const answer = await post('send/message', body)
+  expect([answer.http, answer.status, answer.data.code]).toEqual([200, status, code])
+  expect(answer.data.message).toContain(text)
+  expect(service.stored()).toEqual(before)
+})
+
+test('a wrong key and an absent route are errors as well', async () => {
+  const wrong = await post('send/message', MESSAGE, 'wrong')
+  expect(wrong).toMatchObject({ http: 200, status: 'error', data: { code: 'InvalidServerAPIKey' } })
+  const absent = await post('messages/message', { id: 1 })
+  expect(absent).toMatchObject({ http: 200, status: 'error' })
+  expect(absent.data.message).toContain('from-postal.md')
+})
