@@ -59,7 +59,6 @@ export type Resource =
   | 'paused-broadcast'
   | 'pending-contact'
   | 'sequence'
-  | 'sequence-person'
   | 'signup-form'
   | 'stream'
   | 'sub-account'
@@ -611,7 +610,6 @@ export const ROUTES: readonly Route[] = [
     body: () => ({ name: unique('event'), email: 'bob@receiver.test' }),
   },
   listRoute('/v1/sequences/{id}/people', 'contacts:read', { resource: 'sequence', paged: false }),
-  deleteRoute('/v1/sequences/{id}/people/{email}', 'contacts:write', 'sequence-person'),
   listRoute('/v1/newsletters', 'contacts:read'),
   { ...get('/v1/newsletters', 'contacts:write', { status: 201 }), method: 'POST', body: newsletter },
   get('/v1/newsletters/{id}', 'contacts:read', { resource: 'newsletter' }),
@@ -979,7 +977,6 @@ const listOfContact = new Map<string, string>()
 const listOfImport = new Map<string, string>()
 /** The mailbox of each created message and thread. */
 const mailboxOf = new Map<string, string>()
-const sequenceOf = new Map<string, string>()
 
 export function buildPath({ path, resource }: Pick<Route, 'path' | 'resource'>, id: string): string {
   const parentIn = (parents: ReadonlyMap<string, string>): string =>
@@ -988,8 +985,6 @@ export function buildPath({ path, resource }: Pick<Route, 'path' | 'resource'>, 
     case 'contact':
     case 'pending-contact':
       return path.replace('{id}', parentIn(listOfContact)).replace('{email}', encodeURIComponent(id))
-    case 'sequence-person':
-      return path.replace('{id}', parentIn(sequenceOf)).replace('{email}', encodeURIComponent(id))
     case 'contact-import':
       return path.replace('{id}', parentIn(listOfImport)).replace('{operation_id}', id)
     case 'webhook-delivery':
@@ -1157,16 +1152,9 @@ export async function createContractApi(settings: Readonly<Record<string, string
       case 'draft-sequence':
         return String(at((await post('/v1/sequences', sequence())).body, 'data', 'id'))
       case 'sequence': {
-        const steps = [{ delay: '1d', template_id: await make('template') }]
+        const { body } = await post('/v1/templates', template())
+        const steps = [{ delay: '1d', template_alias: at(body, 'data', 'alias') }]
         return String(at((await post('/v1/sequences', { ...sequence(), steps, status: 'active' })).body, 'data', 'id'))
-      }
-      case 'sequence-person': {
-        const made = await make('sequence')
-        const { body } = await service.api('GET', `/v1/sequences/${made}`)
-        const email = `${unique('person')}@receiver.test`
-        await post('/v1/sequences/events', { name: at(body, 'data', 'event'), email })
-        sequenceOf.set(email, made)
-        return email
       }
       case 'signup-form':
         return String(at((await post('/v1/signup-forms', signupForm())).body, 'data', 'id'))

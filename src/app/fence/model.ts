@@ -23,7 +23,7 @@ export const Fence = Type.Object({
   restored_at: Timestamp({ description: 'When the service first started with it.' }),
   recipients: Count('Recipients whose mail waits.'),
   broadcasts: Count('Broadcasts that wait; their emails that were enqueued are among the recipients.'),
-  contact_mails: Count('Requests for confirmation and welcomes that wait.'),
+  contact_mails: Count('Requests for confirmation, welcomes and due steps of sequences that wait.'),
   imports: Count('Imports of contacts that wait.'),
   group_count: Count('Accounts and domains with waiting mail.'),
   groups: Type.Array(

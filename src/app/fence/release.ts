@@ -5,6 +5,7 @@
 import { dropRestoredImports } from '#features/audience/contact-lists/importer.ts'
 import { listRestoredImports } from '#features/audience/contact-lists/imports.ts'
 import { SUBSCRIPTION_MAIL_KINDS } from '#features/audience/contact-lists/subscription-mails.ts'
+import { countRestoredSteps, skipRestoredSteps } from '#features/audience/sequences/run.ts'
 import { findAccount } from '#features/core/accounts/accounts.ts'
 import type { App } from '#features/core/app/app.ts'
 import { type AuditActor, audit } from '#features/core/audit-logs/audit.ts'
@@ -65,7 +66,7 @@ export async function readFenceView(app: App, selector: FenceSelector = {}): Pro
       }
     }),
     broadcasts: hasBroadcasts ? listRestoredBroadcasts(app.db, scope.accountId).length : 0,
-    contact_mails: isAll ? countRestoredNotices(app.db, SUBSCRIPTION_MAIL_KINDS) : 0,
+    contact_mails: isAll ? countContactMails(app) : 0,
     imports: isAll ? listRestoredImports(app.db).length : 0,
   }
 }
@@ -86,7 +87,7 @@ export async function releaseFence(app: App, actor: AuditActor, selector: FenceS
 
 /**
  * Drops a limited number of what is selected: mail is cancelled with an event and gives its quota back, broadcasts are
- * cancelled, emails to contacts are removed, imports end. Call it again with `next_cursor` until that is null. A process
+ * cancelled, emails to contacts are removed, steps of sequences are skipped, imports end. Call it again with `next_cursor` until that is null. A process
  * that dies in between leaves what was not dropped waiting. Throws 422 for an invalid cursor.
  */
 export async function dropFence(
@@ -104,6 +105,7 @@ export async function dropFence(
   const { changed, next_cursor } = await queueControl.dropRestored(app, scope, after)
   if (next_cursor === null && queueControl.isEverything(scope)) {
     await app.commit.writeFromReserve((tx) => dropRestoredNotices(tx, SUBSCRIPTION_MAIL_KINDS))
+    await skipRestoredSteps(app)
     await dropRestoredImports(app)
   }
   return { dropped: changed, next_cursor, is_ended: next_cursor === null && (await endFenceIfEmpty(app)) }
@@ -122,6 +124,9 @@ export function findFenceProblem({
   }
 }
 
+const countContactMails = ({ db }: App): number =>
+  countRestoredNotices(db, SUBSCRIPTION_MAIL_KINDS) + countRestoredSteps(db)
+
 /** Ends the fence once nothing waits behind it; true if there is none any more. */
 async function endFenceIfEmpty(app: App): Promise<boolean> {
   const fence = readFence(app.db)
@@ -129,7 +134,7 @@ async function endFenceIfEmpty(app: App): Promise<boolean> {
   if ((await queueControl.countRestored(app, EVERYTHING)).length > 0) return false
   if (
     listRestoredBroadcasts(app.db, null).length > 0 ||
-    countRestoredNotices(app.db, SUBSCRIPTION_MAIL_KINDS) > 0 ||
+    countContactMails(app) > 0 ||
     listRestoredImports(app.db).length > 0
   )
     return false

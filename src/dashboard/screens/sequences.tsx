@@ -1,23 +1,16 @@
-/** @module The sequences of the account; and one of them: its steps, its people, its settings. */
+/** @module The sequences of the account; and one of them: its people, its steps and settings. */
 import { getRouteApi, useNavigate } from '@tanstack/react-router'
-import type {
-  CreateSequenceRequest,
-  Sequence,
-  SequencePerson,
-  SequenceStep,
-  CreateSequenceRequestStep as StepBody,
-} from '#client/api.ts'
+import type { CreateSequenceRequest, Sequence, SequencePerson } from '#client/api.ts'
 import { api, read } from '../api/client.ts'
-import { useAll, useData } from '../api/data.ts'
+import { useData } from '../api/data.ts'
 import { ConfirmButton, DeleteButton, FormButton } from '../parts/dialog.tsx'
 import { FieldForm } from '../parts/field-form.tsx'
 import type { Field } from '../parts/fields.ts'
-import { formatCount, toTemplateLabel } from '../parts/format.ts'
 import { NameLink, PersonLink } from '../parts/links.tsx'
 import { ListScreen, ListView, useList } from '../parts/list.tsx'
 import { EmptyState, RecordPage, Section } from '../parts/page.tsx'
 import { StateLabel } from '../parts/status.tsx'
-import { type Column, DataTable } from '../parts/table.tsx'
+import type { Column } from '../parts/table.tsx'
 import { Time } from '../parts/time.tsx'
 import type { State } from '../parts/tone.ts'
 import { AudienceNavigation } from './audience/parts.tsx'
@@ -47,7 +40,20 @@ const COLUMNS: readonly Column<Sequence>[] = [
   { header: 'Created', width: '9rem', phone: 'aside', cell: ({ created_at: at }) => <Time iso={at} /> },
 ]
 
-function useFields(): readonly Field<keyof CreateSequenceRequest>[] {
+/** As typed: a line for each step. */
+type Inputs = Omit<CreateSequenceRequest, 'steps'> & { readonly steps?: string | null }
+
+const formatSteps = ({ steps }: Sequence): string =>
+  steps.map(({ delay, template_alias: alias }) => `${delay} ${alias}`).join('\n')
+
+function toRequest({ steps, ...settings }: Inputs): CreateSequenceRequest {
+  if (steps === undefined) return settings
+  const lines = (steps ?? '').split('\n').map((line) => line.trim().split(/\s+/))
+  const typed = lines.filter(([delay]) => delay !== '')
+  return { ...settings, steps: typed.map(([delay = '', ...alias]) => ({ delay, template_alias: alias.join(' ') })) }
+}
+
+function useFields(): readonly Field<keyof Inputs>[] {
   const { data: lists = [] } = useAllLists()
   return [
     { name: 'name', label: 'Name', hint: 'Only your team sees it.', isRequired: true },
@@ -61,6 +67,13 @@ function useFields(): readonly Field<keyof CreateSequenceRequest>[] {
     },
     { name: 'event', label: 'Event', kind: 'code', hint: 'Without a list: your program names it with an address.' },
     { name: 'stop_event', label: 'Event that stops', kind: 'code', placeholder: 'purchased' },
+    {
+      name: 'steps',
+      kind: 'lines',
+      rows: [3, 20],
+      placeholder: '0 welcome\n3d first-steps',
+      hint: 'One email a line: the delay after the one before, and the alias of its template.',
+    },
   ]
 }
 
@@ -81,7 +94,7 @@ export default function SequencesScreen() {
           confirm="Create"
           fields={useFields()}
           refreshes={['sequences']}
-          run={api.sequences.create}
+          run={(inputs: Inputs) => api.sequences.create(toRequest(inputs))}
           onDone={({ data: { id } }) => navigate({ to: '/audience/sequences/$id', params: { id } })}
         />
       }
@@ -109,7 +122,6 @@ export function SequenceScreen() {
     >
       {(sequence) => (
         <>
-          <Steps sequence={sequence} />
           <Section title="People">
             <People id={id} />
           </Section>
@@ -141,9 +153,9 @@ const Settings = ({ sequence }: SequenceProps) => (
     <FieldForm
       needs="developer"
       fields={useFields()}
-      stored={sequence}
+      stored={{ ...sequence, steps: formatSteps(sequence) }}
       refreshes={['sequences']}
-      run={(body: CreateSequenceRequest) => api.sequences.update(sequence.id, body)}
+      run={(inputs: Inputs) => api.sequences.update(sequence.id, toRequest(inputs))}
     />
   </Section>
 )
@@ -163,91 +175,6 @@ function Switch({ sequence: { id, status, steps } }: SequenceProps) {
     >
       {isActive ? 'Nothing is sent until you activate it again.' : 'People who enter from now on get its emails.'}
     </ConfirmButton>
-  )
-}
-
-const UNITS = [
-  ['d', 86_400],
-  ['h', 3600],
-  ['m', 60],
-] as const
-
-/** `3d`, as a step is given; seconds alone have no unit. */
-function formatDelay(delay: number): string {
-  const unit = UNITS.find(([, length]) => delay > 0 && delay % length === 0)
-  return unit ? `${delay / unit[1]}${unit[0]}` : String(delay)
-}
-
-function Steps({ sequence: { id, steps } }: SequenceProps) {
-  const { data: templates = [] } = useAll(read.templates.list({ per_page: 100 }))
-  const names = new Map(templates.map((template) => [template.id, toTemplateLabel(template)]))
-  const fields: readonly Field<keyof StepBody>[] = [
-    {
-      name: 'template_id',
-      label: 'Template',
-      kind: 'choice',
-      options: templates.map((template) => ({ value: template.id, label: toTemplateLabel(template) })),
-      isRequired: true,
-    },
-    { name: 'delay', label: 'Delay', hint: 'After the step before, such as 3d, 2h or 30m.', isRequired: true },
-    { name: 'subject', label: 'Subject', hint: 'In place of that of the template.' },
-  ]
-  const save = (changed: readonly StepBody[]) => api.sequences.update(id, { steps: changed })
-  const columns: readonly Column<SequenceStep>[] = [
-    {
-      header: 'Step',
-      cell: (step) => `${steps.indexOf(step) + 1}. ${step.subject ?? names.get(step.template_id) ?? 'No template'}`,
-    },
-    { header: 'Delay', width: '7rem', cell: ({ delay }) => (delay === 0 ? 'None' : formatDelay(delay)) },
-    {
-      header: 'Actions',
-      width: '11rem',
-      phone: 'bare',
-      cell: (step) => (
-        <>
-          <ConfirmButton
-            label="Edit"
-            title="Edit this step"
-            confirm="Save"
-            isDangerous={false}
-            aria-label={`Edit step ${steps.indexOf(step) + 1}`}
-            size="xs"
-            needs="developer"
-            fields={fields}
-            initial={{ ...step, delay: formatDelay(step.delay) }}
-            refreshes={['sequences']}
-            run={(body: StepBody) => save(steps.map((one) => (one.id === step.id ? { ...one, ...body } : one)))}
-          />{' '}
-          <DeleteButton
-            noun="step"
-            size="xs"
-            aria-label={`Delete step ${steps.indexOf(step) + 1}`}
-            remove={() => save(steps.filter((one) => one.id !== step.id))}
-            refreshes={['sequences']}
-          >
-            People who wait for it get the next one instead.
-          </DeleteButton>
-        </>
-      ),
-    },
-  ]
-  return (
-    <Section
-      title={formatCount(steps.length, 'step')}
-      action={
-        <ConfirmButton
-          label="Add a step"
-          title="Add a step"
-          isDangerous={false}
-          needs="developer"
-          fields={fields}
-          refreshes={['sequences']}
-          run={(body: StepBody) => save([...steps, body])}
-        />
-      }
-    >
-      {steps.length > 0 && <DataTable label="Steps" rows={steps} columns={columns} />}
-    </Section>
   )
 }
 

@@ -4,10 +4,9 @@ import { STEP_KIND } from './people.ts'
 import { CHANGE_KIND } from './sequences.ts'
 
 export const sequenceSteps = queryRule({
-  rule: 'every active person of an active sequence waits for a step, and nobody is in a sequence that does not exist',
-  sql: `SELECT p.id AS person, s.id AS sequence FROM sequence_people p LEFT JOIN sequences s ON s.id = sequence_id
-    WHERE s.id IS NULL OR (p.status = 'active') <> (ended_at IS NULL) OR (p.status = 'active' AND s.status = 'active'
-      AND NOT EXISTS (SELECT 1 FROM notices WHERE kind = '${STEP_KIND}' AND topic = p.id)
-      AND NOT EXISTS (SELECT 1 FROM notices WHERE kind = '${CHANGE_KIND}' AND topic = s.id))`,
-  describe: (r) => `person ${r['person']} of sequence ${r['sequence']} has no next step, or no right end`,
+  rule: 'who is active in a sequence has a next step, nobody else has, and nobody is in a deleted sequence',
+  sql: `SELECT id AS person, sequence_id AS sequence FROM sequence_people
+    WHERE (ended_at IS NULL) <> EXISTS (SELECT 1 FROM notices WHERE kind = '${STEP_KIND}' AND topic = sequence_people.id)
+      OR sequence_id NOT IN (SELECT id FROM sequences UNION SELECT topic FROM notices WHERE kind = '${CHANGE_KIND}')`,
+  describe: (r) => `person ${r['person']} of sequence ${r['sequence']} has no next step, or no sequence`,
 })

@@ -3,6 +3,14 @@ import { type Static, Type } from '@sinclair/typebox'
 import * as S from '#platform/http/schemas.ts'
 
 const EventName = Type.String({ minLength: 1, maxLength: 100 })
+const Step = S.StrictObject({
+  delay: Type.String({
+    pattern: '^(0|\\d{1,5}[smhd])$',
+    description: 'How long after the step before, or of the first after the entry: `3d`, `2h`, `30m`, `0`.',
+    errorMessage: 'a text such as 3d, 2h, 30m or 0',
+  }),
+  template_alias: S.Text('Template that is sent, in its version at that time.'),
+})
 const DEFINITION = {
   name: S.Text('Name; only your team sees it.'),
   from: S.Text('Sender: `a@example.com` or `Name <a@example.com>`; its domain must be registered.'),
@@ -13,50 +21,32 @@ const DEFINITION = {
   }),
   event: S.OptionalNullable(EventName, { description: 'Event whose addresses enter. Set either this or list_id.' }),
   stop_event: S.OptionalNullable(EventName, { description: 'Event that stops an address, such as `purchased`.' }),
+  steps: Type.Optional(
+    Type.Array(Step, {
+      maxItems: 20,
+      description: 'The emails in order, at most 20, each template once. A change replaces them.',
+    }),
+  ),
 }
+const STATUS = { description: 'Nobody enters a draft; who enters a paused one waits.' }
+const STORED = Type.Required(Type.Object(DEFINITION)).properties
+const Settings = Type.Object({ ...STORED, status: S.StringEnum(['draft', 'active', 'paused'], STATUS) })
+export type Settings = Static<typeof Settings>
+
 export const SequenceRecord = Type.Object({
   id: S.Uuid({ description: 'Id of the sequence.' }),
-  ...DEFINITION,
-  status: S.StringEnum(['draft', 'active', 'paused'], { description: 'Status.' }),
-  steps: Type.Array(
-    Type.Object({
-      id: Type.Number({ description: 'Id of the step; a later step has a higher one.' }),
-      delay: Type.Integer({ description: 'Seconds after the step before was sent; of the first: after the entry.' }),
-      template_id: S.Uuid({ description: 'Template that is sent, in its version at that time.' }),
-      subject: S.TextOrNull('Subject in place of that of the template.'),
-    }),
-    { description: 'The emails in order.' },
-  ),
+  ...Settings.properties,
   created_at: S.Timestamp({ description: 'When it was created.' }),
   updated_at: S.Timestamp({ description: 'When it last changed.' }),
 })
-/** What a sequence is, as it is stored and returned. */
-export type Definition = Required<Pick<Static<typeof SequenceRecord>, keyof typeof DEFINITION | 'steps'>>
-
-const Steps = Type.Array(
-  S.StrictObject({
-    id: Type.Optional(Type.Number({ description: 'Id of a step that stays; omitted for a new one.' })),
-    delay: Type.Union([Type.Integer(), Type.String()], {
-      description: 'Seconds, or a text such as `3d`, `2h` or `30m`; at most 365 days.',
-      errorMessage: 'a number of seconds, or a text such as 3d',
-    }),
-    template_id: S.OptionalNullable(Type.String(), { description: 'Id of the template.' }),
-    template_alias: S.OptionalNullable(Type.String(), { description: 'Its alias, in place of template_id.' }),
-    subject: S.OptionalNullable(Type.String({ maxLength: 998 }), { description: 'Subject, in Jinja syntax.' }),
-  }),
-  { maxItems: 20, description: 'The emails in order, at most 20; a change replaces them.' },
-)
-const CHANGES = {
-  steps: Type.Optional(Steps),
-  status: Type.Optional(S.StringEnum(['active', 'paused'], { description: 'Whether its emails are sent.' })),
-}
+const STARTED = Type.Optional(S.StringEnum(['active', 'paused'], STATUS))
 const STEPS = [{ delay: '3d', template_alias: 'first-steps' }]
 export const NewSequence = S.StrictObject(
-  { ...DEFINITION, ...CHANGES },
+  { ...DEFINITION, status: STARTED },
   { examples: [{ name: 'Welcome', from: 'Ada <ada@example.com>', event: 'signed_up', steps: STEPS }] },
 )
 export const SequenceChange = S.StrictObject(
-  { ...Type.Partial(Type.Object(DEFINITION)).properties, ...CHANGES },
+  { ...Type.Partial(Type.Object(DEFINITION)).properties, status: STARTED },
   { description: 'Omitted fields keep their value.', examples: [{ status: 'active' }] },
 )
 export type SequenceInput = Static<typeof SequenceChange>

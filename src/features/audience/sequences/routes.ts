@@ -3,11 +3,11 @@ import { Type } from '@sinclair/typebox'
 import { Elysia } from 'elysia'
 import type { App } from '#features/core/app/app.ts'
 import { authenticated, describeWith } from '#features/core/app/http.ts'
-import { dataBody, pageBody, pageById } from '#platform/http/envelope.ts'
+import { dataBody, pageById } from '#platform/http/envelope.ts'
 import { errorResponses } from '#platform/http/route-errors.ts'
 import { DataBody, PageBody, PageQuery, parsePage } from '#platform/http/schemas.ts'
 import * as model from './model.ts'
-import { listPeople, recordEvent, removePerson, toPersonWire } from './people.ts'
+import { listPeople, recordEvent, toPersonWire } from './people.ts'
 import * as store from './sequences.ts'
 
 const reads = describeWith('contacts:read')
@@ -15,7 +15,6 @@ const writes = describeWith('contacts:write')
 
 const tags = ['Sequences']
 const params = Type.Object({ id: Type.String({ description: 'Id of the sequence.' }) })
-const personParams = Type.Object({ ...params.properties, email: Type.String({ description: 'Address.' }) })
 
 const toBody = (sequence: store.Sequence) => dataBody(store.toSequenceWire(sequence))
 
@@ -26,9 +25,8 @@ export const sequenceRoutes = (app: App) =>
       '/',
       ({ actor, query }) => {
         const page = parsePage(query)
-        const all = store.listSequences(app.db, actor.accountId)
-        const rows = all.slice(page.offset, page.offset + page.limit)
-        return pageBody(rows.map(store.toSequenceWire), { ...page, total: all.length })
+        const { rows, total } = store.listSequences(app.db, actor.accountId, page)
+        return pageById(rows, { ...page, total }, store.toSequenceWire)
       },
       {
         query: PageQuery,
@@ -56,7 +54,7 @@ export const sequenceRoutes = (app: App) =>
       response: DataBody(model.SequenceRecord),
       detail: writes(
         'Change a sequence',
-        'Also activates and pauses it. People go on after the step that they got last: a removed step is passed over, one that is added before their place is not sent to them, and a changed delay counts from their last email. A changed trigger lets nobody enter again.',
+        'Also activates and pauses it. A step is known by its template. People go on after the step that they got last: a removed step is skipped, one that is added before their place is not sent to them, and a changed delay counts from their last email. A changed trigger lets nobody enter again.',
       ),
     })
     .delete('/:id', ({ actor, params }) => store.deleteSequence(app, actor, params.id), {
@@ -77,8 +75,8 @@ export const sequenceRoutes = (app: App) =>
       ({ actor, params, query }) => {
         const sequence = store.getSequence(app.db, actor.accountId, params.id)
         const page = parsePage(query)
-        const { people, total } = listPeople(app.db, sequence, page)
-        return pageById(people, { ...page, total }, (person) => toPersonWire(sequence, person))
+        const { rows, total } = listPeople(app.db, sequence, page)
+        return pageById(rows, { ...page, total }, (person) => toPersonWire(app.db, sequence, person))
       },
       {
         params,
@@ -87,7 +85,3 @@ export const sequenceRoutes = (app: App) =>
         detail: reads('List the people of a sequence', 'Newest first.'),
       },
     )
-    .delete('/:id/people/:email', ({ actor, params }) => removePerson(app, actor, params.id, params.email), {
-      params: personParams,
-      detail: writes('Stop a person in a sequence', 'It gets no further step, and does not enter again.'),
-    })

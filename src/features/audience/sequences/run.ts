@@ -4,11 +4,16 @@
  * and a machine that slept for days sends one. What the account cannot send waits; a step that cannot be sent as it is
  * delays its person only. A second notice has the people of a sequence follow its changes, in batches.
  */
+import type { Database } from 'bun:sqlite'
+import { isDeepStrictEqual } from 'node:util'
 import { findAccountUuid } from '#features/core/accounts/accounts.ts'
 import type { App } from '#features/core/app/app.ts'
 import { createSystemActor } from '#features/core/audit-logs/audit.ts'
+import { readFence } from '#features/core/fence/restored.ts'
 import {
+  countRestoredNotices,
   deleteNotice,
+  listRestoredNotices,
   type Notice,
   type NoticeKind,
   type OwnerNotice,
@@ -16,37 +21,21 @@ import {
   scheduleNotice,
 } from '#features/core/notices/notices.ts'
 import { acceptEmail } from '#features/sending/accept/accept.ts'
-import { createDraft } from '#features/sending/accept/draft.ts'
+import { createDraft, type Draft } from '#features/sending/accept/draft.ts'
 import { createUnsubscribeToken, createUnsubscribeUrl } from '#features/sending/unsubscribe/headers.ts'
-import { findContactById } from '#features/setup/contact-store/find.ts'
+import { findContact } from '#features/setup/contact-store/find.ts'
 import { findListById } from '#features/setup/contact-store/lists.ts'
 import { DEFAULT_STREAM, findStreamId } from '#features/setup/streams/streams.ts'
-import { suppressionOf } from '#features/setup/suppression-store/check.ts'
-import { formatBroadcastData } from '#features/setup/templates/broadcast-data.ts'
-import { canonicaliseLocale, listFallbacks } from '#features/setup/templates/locale.ts'
-import { startRenderSession } from '#features/setup/templates/render.ts'
-import {
-  findTemplateByAlias,
-  findTemplateById,
-  type Template,
-  toTemplateSource,
-} from '#features/setup/templates/templates.ts'
+import { canonicaliseLocale } from '#features/setup/templates/locale.ts'
 import type { Tx } from '#platform/db/commit.ts'
-import { prepareStatements } from '#platform/db/open.ts'
 import { isStorageFailure } from '#platform/disk/storage-errors.ts'
-import { AppError, invalid } from '#platform/errors.ts'
+import { AppError } from '#platform/errors.ts'
 import { formatUuid, type UuidBytes } from '#platform/ids.ts'
 import { backoffDelayMs } from '#platform/queue/backoff.ts'
 import { days, hours, minutes } from '#platform/units.ts'
 import { domainOfMailbox } from '#protocols/address/parse.ts'
 import * as people from './people.ts'
-import { CHANGE_KIND, deleteSequenceRow, findNextStep, findSequence, type Sequence, type Step } from './sequences.ts'
-
-const sql = prepareStatements((db) => ({
-  bounced: db.prepare<{ id: number }, [string]>(
-    `SELECT emails.id FROM emails JOIN recipients ON email_id = emails.id WHERE uuid = unhex(?, '-') AND bounce_type = 'hard'`,
-  ),
-}))
+import { CHANGE_KIND, findNextStep, findSequence, type Sequence, type Step, toDelayMs } from './sequences.ts'
 
 /** Steps of an account that are sent at the same time: each holds its bodies in memory. */
 const BATCH_SIZE = 20
@@ -82,27 +71,17 @@ export const createSequenceKinds = (app: App): readonly NoticeKind[] => [
   },
 ]
 
-/** Reschedules some people of a sequence, or deletes them with it; the data of the notice is the last one before them. */
+/** Reschedules some people of a sequence, or deletes them after it; the data of the notice is the last one before them. */
 function followChange(app: App, tx: Tx, notice: Notice): void {
   // It was changed again: the newer notice begins with the first person.
   if (!deleteNotice(tx, notice)) return
   const sequence = findSequence(tx.db, notice.topic)
-  if (!sequence) return
-  const isDeleted = sequence.status === 'deleted'
-  const batch = people.listPeopleAfter(tx.db, sequence, Number(notice.data ?? 0), CHANGE_BATCH_SIZE)
+  const batch = people.listPeopleAfter(tx.db, notice.topic, Number(notice.data ?? 0), CHANGE_BATCH_SIZE)
   for (const person of batch)
-    if (isDeleted) people.deletePerson(tx, person)
-    else people.schedulePerson(app, tx, sequence, person)
+    if (sequence) people.schedulePerson(app, tx, sequence, person)
+    else people.deletePerson(tx, person)
   const last = batch.at(-1)
   if (last) scheduleNotice(app, tx, { ...notice, data: String(last.id) })
-  else if (isDeleted) deleteSequenceRow(tx, sequence.id)
-}
-
-interface DueStep {
-  readonly sequence: Sequence
-  readonly step: Step
-  readonly person: people.Person
-  readonly accountUuid: UuidBytes
 }
 
 /** Sends a step, ends its person, or postpones it; true if the account cannot send for now. Throws storage errors. */
@@ -112,25 +91,30 @@ async function sendStep(app: App, notice: Notice): Promise<boolean> {
   const person = people.findPerson(db, notice.topic)
   const sequence = person && findSequence(db, person.sequenceId)
   const accountUuid = findAccountUuid(db, accountId)
-  const step = person && sequence && findNextStep(sequence, person.place)
-  const isOver = !person || person.endedAt !== null || sequence?.status !== 'active' || !accountUuid
-  const reason = isOver || !step ? undefined : findStopReason(app, sequence, person)
-  if (isOver || !step || reason !== undefined) {
+  // Its sequence or account is being deleted, and it with them.
+  if (!sequence || !accountUuid) {
+    await commit.writeFromReserve((tx) => deleteNotice(tx, notice))
+    return false
+  }
+  const step = findNextStep(sequence, person.place)
+  const reason = people.findStopReason(db, sequence, person)
+  const isActive = sequence.definition.status === 'active'
+  if (!isActive || !step || reason !== undefined) {
     await commit.writeFromReserve((tx) => {
-      if (deleteNotice(tx, notice) && !isOver) people.endPerson(app, tx, person, reason)
+      if (!deleteNotice(tx, notice)) return
+      if (isActive) people.endPerson(app, tx, person, reason ?? null)
+      else people.schedulePerson(app, tx, sequence, person)
     })
     return false
   }
   try {
-    const draft = await createStepDraft(app, { sequence, step, person, accountUuid })
+    const draft = createStepDraft(app, { sequence, step, person, accountUuid })
     await acceptEmail(app, createSystemActor({ accountId, accountUuid }), draft, undefined, (tx, { id: emailId }) => {
-      const isSame = findSequence(tx.db, sequence.id)?.updatedAt === sequence.updatedAt
-      const isWanted = isSame && findStopReason(app, sequence, person) === undefined
-      if (!isWanted || !deleteNotice(tx, notice) || !people.advancePerson(app, tx, person, step.id, emailId))
-        throw new WithdrawnError()
-      const moved = people.findPerson(tx.db, person.id)
-      if (!findNextStep(sequence, step.id)) people.endPerson(app, tx, person)
-      else if (moved) people.schedulePerson(app, tx, sequence, moved)
+      const isSame = isDeepStrictEqual(findSequence(tx.db, sequence.id), sequence)
+      const isWanted = isSame && people.findStopReason(tx.db, sequence, person) === undefined
+      if (!isWanted || !deleteNotice(tx, notice)) throw new WithdrawnError()
+      const sent = JSON.stringify([...(JSON.parse(person.sent) as string[]), emailId])
+      move(app, tx, sequence, { ...person, place: step.id, sinceAt: clock.now(), sent, reason: null })
     })
   } catch (error) {
     if (error instanceof WithdrawnError) return false
@@ -138,57 +122,38 @@ async function sendStep(app: App, notice: Notice): Promise<boolean> {
     if (error instanceof AppError && ![404, 413, 422].includes(error.status)) return true
     if (!(error instanceof AppError)) app.log.error({ err: error, accountId }, 'a step of a sequence failed; retrying')
     const why = error instanceof AppError ? error.message : 'The service failed; its log says why.'
-    const problem = `Step ${sequence.steps.indexOf(step) + 1} cannot be sent: ${why}`
+    const problem = `Step ${sequence.definition.steps.indexOf(step) + 1} cannot be sent: ${why}`
     await commit.writeFromReserve((tx) => {
       postponeNotice(tx, notice, clock.now() + backoffDelayMs(notice.attempts + 1, RETRY_DELAYS))
-      people.explainDelay(tx, person, problem)
+      people.storePerson(tx, { ...person, reason: problem })
       scheduleNotice(app, tx, { accountId, kind: FAILED_KIND, topic: sequence.id, data: problem, dueAt: clock.now() })
     })
   }
   return false
 }
 
-const REASONS = new Map([
-  ['unsubscribe', 'unsubscribed'],
-  ['hard_bounce', 'bounced'],
-  ['complaint', 'complained'],
-])
-
-/** Why a person gets no further step; undefined: nothing stops it. */
-function findStopReason({ db }: App, { accountId, listId, stream }: Sequence, person: people.Person) {
-  if (listId !== null) {
-    const contact = findContactById(db, person.contactId ?? 0)
-    if (!contact || contact.listId !== listId || contact.status === 'pending' || !findListById(db, listId))
-      return 'removed'
-    if (contact.status !== 'active') return contact.status
-  }
-  const last = (JSON.parse(person.sent) as string[]).at(-1)
-  if (last !== undefined && sql(db).bounced.get(last)) return 'bounced'
-  const streamId = findStreamId(db, accountId, stream ?? '') ?? 0
-  const query = { accountId, address: person.email, transactional: false, streamId, listId: listId ?? undefined }
-  const suppression = suppressionOf(db, query)
-  return suppression && (REASONS.get(suppression.reason) ?? 'suppressed')
+/** Moves a person on, who ends after the last step. */
+function move(app: App, tx: Tx, sequence: Sequence, moved: people.Person): void {
+  people.storePerson(tx, moved)
+  if (findNextStep(sequence, moved.place)) people.schedulePerson(app, tx, sequence, moved)
+  else people.endPerson(app, tx, moved, null)
 }
 
-/** The template of a step in the language of a person, if there is one. */
-function findStepTemplate({ db }: App, accountId: number, step: Step, locale: unknown): Template {
-  const named = findTemplateById(db, accountId, step.template_id)
-  if (!named) throw invalid('template_id', 'Its template was deleted; set another one.', 'template_not_found')
-  const tag = typeof locale === 'string' ? canonicaliseLocale(locale) : undefined
-  for (const candidate of tag === undefined ? [] : listFallbacks(tag)) {
-    const found = findTemplateByAlias(db, accountId, named.alias, candidate)
-    if (found) return found
-  }
-  return named
+interface DueStep {
+  readonly sequence: Sequence
+  readonly step: Step
+  readonly person: people.Person
+  readonly accountUuid: UuidBytes
 }
 
-/** Throws an AppError that says what is wrong with the step, or that it cannot be rendered at the moment. */
-async function createStepDraft(app: App, { sequence, step, person, accountUuid }: DueStep) {
-  const { accountId, from, reply_to, listId, name } = sequence
-  const stream = sequence.stream ?? DEFAULT_STREAM
+/** The email of a step, in the language of its person if the template has it. Throws an AppError for a wrong sender. */
+function createStepDraft(app: App, { sequence, step, person, accountUuid }: DueStep): Draft {
+  const { accountId, listId, definition } = sequence
+  const { name, from, reply_to, stream } = definition
   const { email } = person
-  const contact = findContactById(app.db, person.contactId ?? 0)
+  const { template_alias } = step
   const list = listId === null ? undefined : findListById(app.db, listId)
+  const contact = list && findContact(app.db, list.id, email)
   const token = createUnsubscribeToken(app.keys, {
     // The email is not stored yet; its link needs only the address.
     ...{ accountUuid, emailId: 0, recipientId: 0, address: email, senderDomain: domainOfMailbox(from) },
@@ -197,25 +162,46 @@ async function createStepDraft(app: App, { sequence, step, person, accountUuid }
   })
   const variables = JSON.parse(person.variables ?? '{}') as Record<string, unknown>
   const metadata = { ...(JSON.parse(contact?.metadata ?? '{}') as Record<string, unknown>), ...variables }
-  const template = findStepTemplate(app, accountId, step, metadata['locale'])
-  const shared = { ...variables, sequence: { name }, ...(list && { list: { name: list.name } }) }
-  using rendering = startRenderSession(app)
-  const parts = await rendering.render({
-    accountId,
-    urgency: 'bulk',
-    source: toTemplateSource({ ...template, subject: step.subject ?? template.subject }),
-    dataJson: formatBroadcastData({
-      shared: JSON.stringify(shared),
-      contact: { id: formatUuid(contact?.uuid ?? person.uuid), email, metadata },
-      unsubscribeUrl: createUnsubscribeUrl(app.config, token),
-    }),
-  })
+  const { locale } = metadata
   const draft = createDraft(app, {
-    ...{ from, to: email, reply_to, stream, transactional: false },
-    ...{ subject: parts.subject ?? null, html_body: parts.html ?? null, text_body: parts.text ?? null },
-    metadata: { sequence_id: formatUuid(sequence.uuid), step_id: step.id },
+    ...{ from, to: email, reply_to, stream, transactional: false, template_alias },
+    locale: typeof locale === 'string' ? (canonicaliseLocale(locale) ?? null) : null,
+    template_data: {
+      ...variables,
+      ...{ sequence: { name }, ...(list && { list: { name: list.name } }) },
+      contact: { ...metadata, metadata, id: formatUuid(contact?.uuid ?? person.uuid), email },
+      unsubscribe_url: createUnsubscribeUrl(app.config, token),
+    },
+    metadata: { sequence_id: formatUuid(sequence.uuid), step: template_alias },
   })
-  return { ...draft, listId: list?.id, templateId: template.id }
+  return { ...draft, listId: list?.id }
+}
+
+/** How many steps wait as restored that were due before the restore, so that the lost time may have sent them. */
+export const countRestoredSteps = (db: Database): number =>
+  countRestoredNotices(db, [people.STEP_KIND], readFence(db)?.fencedAt)
+
+/** Moves people past the steps that the lost time may have sent, because the operator dropped what was restored. */
+export async function skipRestoredSteps(app: App): Promise<void> {
+  const before = readFence(app.db)?.fencedAt ?? 0
+  for (;;) {
+    const notices = listRestoredNotices(app.db, people.STEP_KIND, before, CHANGE_BATCH_SIZE)
+    if (notices.length === 0) return
+    await app.commit.writeFromReserve((tx) => {
+      for (const notice of notices) {
+        const person = people.findPerson(tx.db, notice.topic)
+        const sequence = person && findSequence(tx.db, person.sequenceId)
+        if (!deleteNotice(tx, notice) || !sequence) continue
+        let { place, sinceAt } = person
+        for (let step = findNextStep(sequence, place); step && sinceAt + toDelayMs(step) <= before; ) {
+          sinceAt += toDelayMs(step)
+          place = step.id
+          step = findNextStep(sequence, place)
+        }
+        move(app, tx, sequence, { ...person, place, sinceAt, reason: null })
+      }
+    })
+  }
 }
 
 /** The mail to owners about sequences whose steps cannot be sent. */
@@ -225,8 +211,8 @@ export const SEQUENCE_NOTICE: OwnerNotice = {
   aheadMs: minutes(1),
   compose(app, { name }, notices) {
     const problems = notices.flatMap(({ topic, data }) => {
-      const sequence = findSequence(app.db, topic)
-      return sequence?.status === 'active' ? [`${sequence.name}: ${data}`] : []
+      const { definition } = findSequence(app.db, topic) ?? {}
+      return definition?.status === 'active' ? [`${definition.name}: ${data}`] : []
     })
     if (problems.length === 0) return undefined
     const intro = `Steps of these sequences of the account ${name} cannot be sent to some people, whom the sequence shows with the reason. Nobody is lost: correct the step or its template, and what waits is sent within an hour.`

@@ -80,8 +80,11 @@ const sql = prepareStatements((db) => ({
     'DELETE FROM notices WHERE id IN (SELECT id FROM notices WHERE account_id = ? AND kind = ? AND due_at < ? ORDER BY due_at LIMIT ?)',
   ),
   deleteRestored: db.prepare('DELETE FROM notices WHERE id <= ? AND kind IN (SELECT value FROM json_each(?))'),
-  countRestored: db.prepare<{ n: number }, [number, string]>(
-    'SELECT count(*) AS n FROM notices WHERE id <= ? AND kind IN (SELECT value FROM json_each(?))',
+  countRestored: db.prepare<{ n: number }, [number, string, Millis]>(
+    'SELECT count(*) AS n FROM notices WHERE id <= ? AND kind IN (SELECT value FROM json_each(?)) AND due_at <= ?',
+  ),
+  restored: db.prepare<Notice, [number, string, Millis, number]>(
+    `SELECT ${COLUMNS} FROM notices WHERE id <= ? AND kind = ? AND due_at <= ? LIMIT ?`,
   ),
 }))
 
@@ -94,6 +97,7 @@ const CHECK_INTERVAL_MS = minutes(1)
 const CLOCK_TOLERANCE_MS = minutes(1)
 /** No kind postpones a notice for longer. */
 const MAX_POSTPONED_MS = days(1)
+const ALL_TIMES: Millis = Number.MAX_SAFE_INTEGER
 const BEFORE_ALL: Queue = { accountId: 0, kind: '' }
 
 const keyOf = ({ accountId, kind }: Queue): string => `${accountId} ${kind}`
@@ -239,9 +243,13 @@ export const readLastRestoredId = (db: Database): number => readFence(db)?.lastI
 export const dropRestoredNotices = (tx: Tx, kinds: readonly string[]): void =>
   void sql(tx.db).deleteRestored.run(readLastRestoredId(tx.db), JSON.stringify(kinds))
 
-/** How many notices wait as restored. */
-export const countRestoredNotices = (db: Database, kinds: readonly string[]): number =>
-  sql(db).countRestored.get(readLastRestoredId(db), JSON.stringify(kinds))?.n ?? 0
+/** How many notices wait as restored, of those that were due before a time. */
+export const countRestoredNotices = (db: Database, kinds: readonly string[], before = ALL_TIMES): number =>
+  sql(db).countRestored.get(readLastRestoredId(db), JSON.stringify(kinds), before)?.n ?? 0
+
+/** Notices that wait as restored and were due before a time. */
+export const listRestoredNotices = (db: Database, kind: string, before: Millis, limit: number): Notice[] =>
+  sql(db).restored.all(readLastRestoredId(db), kind, before, limit)
 
 /** A mail to the owners of an account, for the notices of one kind that are due. */
 export interface OwnerMail {

@@ -206,10 +206,10 @@ function* templateVersions(app: App, actor: Actor): Batches {
 }
 
 function* sequencePeople({ db }: App, { accountId }: Actor): Batches {
-  for (const sequence of listSequences(db, accountId))
+  for (const sequence of listSequences(db, accountId).rows)
     yield* generate<SequencePerson>(
-      (last) => listPeople(db, sequence, { limit: LARGE_BATCH, offset: 0, after: last && [last.id] }).people,
-      (person) => ({ sequence_id: formatUuid(sequence.uuid), ...toPersonWire(sequence, person) }),
+      (last) => listPeople(db, sequence, { limit: LARGE_BATCH, offset: 0, after: last && [last.id] }).rows,
+      (person) => ({ sequence_id: formatUuid(sequence.uuid), ...toPersonWire(db, sequence, person) }),
     )
 }
 
@@ -237,7 +237,7 @@ export const PARTS: Readonly<Record<string, ExportPart>> = {
     getForm,
     (form, _, { config }) => formWire(form, config),
   ),
-  sequences: createPart(readTable('sequences', "status <> 'deleted'", MEDIUM_BATCH), getSequence, toSequenceWire),
+  sequences: createPart(readTable('sequences', 'TRUE', MEDIUM_BATCH), getSequence, toSequenceWire),
   sequence_people: sequencePeople,
   streams: createPart(readTable('streams', IS_LIVE, LARGE_BATCH), getStream, toStreamWire),
   newsletters: createPart(readTable('newsletters', 'TRUE', SMALL_BATCH), getNewsletter, toNewsletterWire),
