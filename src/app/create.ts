@@ -6,7 +6,7 @@
 import type { Database } from 'bun:sqlite'
 import { accessSync, constants, existsSync, mkdirSync, readdirSync, statSync } from 'node:fs'
 import { join } from 'node:path'
-import { stopReplied } from '#features/audience/sequences/people.ts'
+import { stopReplied } from '#features/audience/sequences/sequences.ts'
 import { requireKnownPlans } from '#features/core/accounts/plans.ts'
 import { createWorkBudget } from '#features/core/accounts/work-budget.ts'
 import type { App, ClusterView } from '#features/core/app/app.ts'

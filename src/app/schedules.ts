@@ -7,7 +7,7 @@ import { Cron } from 'croner'
 import { removeDeletedLists } from '#features/audience/contact-lists/contacts.ts'
 import { startImporter } from '#features/audience/contact-lists/importer.ts'
 import { createSubscriptionKinds } from '#features/audience/contact-lists/subscription-notices.ts'
-import { createSequenceKinds, SEQUENCE_NOTICE } from '#features/audience/sequences/run.ts'
+import { createSequenceKinds } from '#features/audience/sequences/run.ts'
 import type { App } from '#features/core/app/app.ts'
 import { startSweeper } from '#features/core/content-gc/sweep.ts'
 import { startNotices } from '#features/core/notices/notices.ts'
@@ -134,15 +134,7 @@ export function startSchedules(opened: OpenedApp): { stop(): Promise<void> } {
   }
 }
 
-const OWNER_NOTICES = [
-  PAUSE_NOTICE,
-  DEACTIVATION_NOTICE,
-  FORWARD_NOTICE,
-  LOSS_NOTICE,
-  ROTATION_NOTICE,
-  REPORTS_NOTICE,
-  SEQUENCE_NOTICE,
-]
+const OWNER_NOTICES = [PAUSE_NOTICE, DEACTIVATION_NOTICE, FORWARD_NOTICE, LOSS_NOTICE, ROTATION_NOTICE, REPORTS_NOTICE]
 
 const LOOPS: readonly ((app: App) => DueLoop)[] = [
   (app) =>

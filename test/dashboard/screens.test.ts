@@ -199,7 +199,7 @@ const listScreens = (): readonly Screen[] => [
   [`/audience/lists/${ids['list']}/contacts/bob@receiver.test`, '<script>', ['Remove from the list', 'Save']],
   [`/audience/lists/${ids['list']}/import`, 'Import'],
   ['/audience/sequences', '<script>', ['Create a sequence']],
-  [`/audience/sequences/${ids['sequence']}`, 'bob@receiver.test', ['Pause', 'Delete', 'Save']],
+  [`/audience/sequences/${ids['sequence']}`, 'bob@receiver.test', ['Delete', 'Save']],
   ['/audience/forms', '<script>', ['Create a form']],
   [`/audience/forms/${ids['form']}`, 'Look', ['Delete', 'Deactivate', 'Save']],
   ['/broadcasts', '<script>', ['Create a broadcast']],

@@ -3,7 +3,7 @@ import { getRouteApi, useNavigate } from '@tanstack/react-router'
 import type { CreateSequenceRequest, Sequence, SequencePerson } from '#client/api.ts'
 import { api, read } from '../api/client.ts'
 import { useData } from '../api/data.ts'
-import { ConfirmButton, DeleteButton, FormButton } from '../parts/dialog.tsx'
+import { DeleteButton, FormButton } from '../parts/dialog.tsx'
 import { FieldForm } from '../parts/field-form.tsx'
 import type { Field } from '../parts/fields.ts'
 import { NameLink, PersonLink } from '../parts/links.tsx'
@@ -17,7 +17,7 @@ import { AudienceNavigation } from './audience/parts.tsx'
 import { useAllLists } from './queries.ts'
 
 const STATES: Readonly<Record<string, State>> = {
-  draft: { word: 'Draft', tone: 'neutral' },
+  draft: { word: 'Draft', tone: 'neutral', title: 'Nobody enters.' },
   active: { word: 'Active', tone: 'good' },
   paused: { word: 'Paused', tone: 'warning', title: 'Who enters waits.' },
   finished: { word: 'Finished', tone: 'neutral' },
@@ -53,10 +53,11 @@ function toRequest({ steps, ...settings }: Inputs): CreateSequenceRequest {
   return { ...settings, steps: typed.map(([delay = '', ...alias]) => ({ delay, template_alias: alias.join(' ') })) }
 }
 
-function useFields(): readonly Field<keyof Inputs>[] {
+/** @param inactive the status that it may have instead of active */
+function useFields(inactive: 'draft' | 'paused'): readonly Field<keyof Inputs>[] {
   const { data: lists = [] } = useAllLists()
   return [
-    { name: 'name', label: 'Name', hint: 'Only your team sees it.', isRequired: true },
+    { name: 'name', hint: 'Only your team sees it.', isRequired: true },
     { name: 'from', label: 'Sender', placeholder: 'Ada <ada@example.com>', isRequired: true },
     {
       name: 'list_id',
@@ -65,7 +66,7 @@ function useFields(): readonly Field<keyof Inputs>[] {
       options: [{ value: '', label: 'None: an event' }, ...lists.map(({ id, name }) => ({ value: id, label: name }))],
       hint: 'Its new contacts enter, once they have confirmed.',
     },
-    { name: 'event', label: 'Event', kind: 'code', hint: 'Without a list: your program names it with an address.' },
+    { name: 'event', kind: 'code', hint: 'Without a list: your program names it with an address.' },
     { name: 'stop_event', label: 'Event that stops', kind: 'code', placeholder: 'purchased' },
     {
       name: 'steps',
@@ -73,6 +74,12 @@ function useFields(): readonly Field<keyof Inputs>[] {
       rows: [3, 20],
       placeholder: '0 welcome\n3d first-steps',
       hint: 'One email a line: the delay after the one before, and the alias of its template.',
+    },
+    {
+      name: 'status',
+      kind: 'choice',
+      options: [inactive, 'active'].map((value) => ({ value, label: STATES[value]?.word ?? value })),
+      hint: 'Nobody enters a draft. While it is paused, who is in it waits.',
     },
   ]
 }
@@ -92,7 +99,7 @@ export default function SequencesScreen() {
           label="Create a sequence"
           needs="developer"
           confirm="Create"
-          fields={useFields()}
+          fields={useFields('draft').filter(({ name }) => name !== 'status')}
           refreshes={['sequences']}
           run={(inputs: Inputs) => api.sequences.create(toRequest(inputs))}
           onDone={({ data: { id } }) => navigate({ to: '/audience/sequences/$id', params: { id } })}
@@ -111,72 +118,53 @@ const route = getRouteApi('/audience/sequences/$id')
 export function SequenceScreen() {
   const { id } = route.useParams()
   const query = useData(read.sequences.get(id))
+  const people = useList({ read: (page) => read.sequences.listPersons(id, page), isSteady: true })
   return (
     <RecordPage
       title={query.data?.name ?? 'Sequence'}
       status={query.data && <StateLabel state={toState(query.data.status)} />}
-      action={query.data && <Switch sequence={query.data} />}
+      action={
+        <DeleteButton
+          noun="sequence"
+          remove={() => api.sequences.delete(id)}
+          refreshes={[['sequences', 'list']]}
+          leadsTo={{ to: '/audience/sequences' }}
+        >
+          Its people get no further email.
+        </DeleteButton>
+      }
       list={{ to: '/audience/sequences' }}
       listName="All sequences"
       query={query}
     >
       {(sequence) => (
         <>
-          <Section title="People">
-            <People id={id} />
+          <Section title="Settings">
+            <Settings sequence={sequence} />
           </Section>
-          <Settings sequence={sequence} />
+          <Section title="People">
+            <ListView
+              list={people}
+              columns={PEOPLE}
+              noun="person"
+              empty={<EmptyState title="People who enter will appear here" />}
+            />
+          </Section>
         </>
       )}
     </RecordPage>
   )
 }
 
-interface SequenceProps {
-  readonly sequence: Sequence
-}
-
-const Settings = ({ sequence }: SequenceProps) => (
-  <Section
-    title="Settings"
-    action={
-      <DeleteButton
-        noun="sequence"
-        remove={() => api.sequences.delete(sequence.id)}
-        refreshes={[['sequences', 'list']]}
-        leadsTo={{ to: '/audience/sequences' }}
-      >
-        Its people get no further email.
-      </DeleteButton>
-    }
-  >
-    <FieldForm
-      needs="developer"
-      fields={useFields()}
-      stored={{ ...sequence, steps: formatSteps(sequence) }}
-      refreshes={['sequences']}
-      run={(inputs: Inputs) => api.sequences.update(sequence.id, toRequest(inputs))}
-    />
-  </Section>
+const Settings = ({ sequence }: { readonly sequence: Sequence }) => (
+  <FieldForm
+    needs="developer"
+    fields={useFields(sequence.status === 'draft' ? 'draft' : 'paused')}
+    stored={{ ...sequence, steps: formatSteps(sequence) }}
+    refreshes={['sequences']}
+    run={(inputs: Inputs) => api.sequences.update(sequence.id, toRequest(inputs))}
+  />
 )
-
-function Switch({ sequence: { id, status, steps } }: SequenceProps) {
-  const isActive = status === 'active'
-  return (
-    <ConfirmButton
-      label={isActive ? 'Pause' : 'Activate'}
-      title={isActive ? 'Pause this sequence?' : 'Activate this sequence?'}
-      variant={isActive ? 'default' : 'filled'}
-      isDangerous={false}
-      needs="developer"
-      reason={steps.length === 0 ? 'Add a step first.' : undefined}
-      refreshes={['sequences']}
-      run={() => api.sequences.update(id, { status: isActive ? 'paused' : 'active' })}
-    >
-      {isActive ? 'Nothing is sent until you activate it again.' : 'People who enter from now on get its emails.'}
-    </ConfirmButton>
-  )
-}
 
 const PEOPLE: readonly Column<SequencePerson>[] = [
   { header: 'Address', cell: ({ email }) => <PersonLink address={email} /> },
@@ -190,15 +178,3 @@ const PEOPLE: readonly Column<SequencePerson>[] = [
   { header: 'Next', width: '9rem', cell: ({ next_due_at: at }) => at && <Time iso={at} /> },
   { header: 'Entered', width: '9rem', phone: 'aside', cell: ({ created_at: at }) => <Time iso={at} /> },
 ]
-
-function People({ id }: { readonly id: string }) {
-  const list = useList({ read: (query) => read.sequences.listPersons(id, query), isSteady: true })
-  return (
-    <ListView
-      list={list}
-      columns={PEOPLE}
-      noun="person"
-      empty={<EmptyState title="People who enter will appear here" />}
-    />
-  )
-}

@@ -9,8 +9,13 @@ import { getTenantId } from '#features/core/accounts/work-budget.ts'
 import type { Actor, App } from '#features/core/app/app.ts'
 import { auditChange } from '#features/core/audit-logs/audit.ts'
 import { findDeletedListAfter, markEmptied } from '#features/setup/contact-store/change-list.ts'
-import { type Contact, findContact, findContactById } from '#features/setup/contact-store/find.ts'
-import { type ContactList, getList } from '#features/setup/contact-store/lists.ts'
+import {
+  type Contact,
+  findContactsOf as findAllContactsOf,
+  findContact,
+  findContactById,
+} from '#features/setup/contact-store/find.ts'
+import { type ContactList, findListById, getList } from '#features/setup/contact-store/lists.ts'
 import {
   type ContactStatus,
   deleteContact,
@@ -310,7 +315,6 @@ const OF_LISTS =
   'FROM contacts WHERE account_id = ? AND EXISTS (SELECT 1 FROM contact_lists WHERE id = list_id AND deleted_at IS NULL)'
 
 const sql = prepareStatements((db) => ({
-  ofAddress: db.prepare<{ id: number }, [number, string]>(`SELECT id ${OF_LISTS} AND address_key = ? ORDER BY id`),
   // The index has all that these read.
   after: db.prepare<{ id: string }, [number, string, number]>(
     `SELECT DISTINCT address_key AS id ${OF_LISTS} AND address_key > ? ORDER BY address_key LIMIT ?`,
@@ -320,11 +324,9 @@ const sql = prepareStatements((db) => ({
   ),
 }))
 
-/** The contacts with an address, in any spelling; the oldest first. */
+/** The contacts with an address, in any spelling; the oldest first. Not of deleted lists. */
 export const findContactsOf = (db: Database, accountId: number, address: string): Contact[] =>
-  sql(db)
-    .ofAddress.all(accountId, normaliseAddress(address))
-    .flatMap(({ id }) => findContactById(db, id) ?? [])
+  findAllContactsOf(db, accountId, address).filter(({ listId }) => findListById(db, listId))
 
 /** Addresses (`id`) on any list of an account, in their order, after one of them or right before it. */
 export const listAddresses = (db: Database, accountId: number, side: 'after' | 'before', of: string, limit: number) =>

@@ -3,8 +3,8 @@
  * records of their form submissions; and reports whether a file that may contain them is still being imported.
  */
 import type { Database } from 'bun:sqlite'
-import { erasePeople } from '#features/audience/sequences/people.ts'
 import type { App } from '#features/core/app/app.ts'
+import { findContactsOf } from '#features/setup/contact-store/find.ts'
 import { deleteContact } from '#features/setup/contact-store/status.ts'
 import type { Tx } from '#platform/db/commit.ts'
 import { prepareStatements } from '#platform/db/open.ts'
@@ -12,9 +12,6 @@ import { eraseMailboxSubmissions, eraseSubmissions, type Person } from './form-s
 import { cancelSubscriptionMails } from './subscription-mails.ts'
 
 const sql = prepareStatements((db) => ({
-  contacts: db.prepare<{ id: number }, [number, string]>(
-    'SELECT id FROM contacts WHERE account_id = ? AND address_key = ?',
-  ),
   lists: db.prepare<{ id: number }, [number, number, number]>(
     'SELECT id FROM contact_lists WHERE account_id = ? AND id > ? ORDER BY id LIMIT ?',
   ),
@@ -24,14 +21,14 @@ const sql = prepareStatements((db) => ({
   ),
 }))
 
-/** Deletes the contacts of an address in all lists of an account, at most one per list, and the address in all sequences. Returns how many. */
+/** Deletes the contacts of an address in all lists of an account, at most one per list. Returns how many. */
 export function eraseContacts(tx: Tx, { accountId, addressKey }: Person): number {
-  const contacts = sql(tx.db).contacts.all(accountId, addressKey)
+  const contacts = findContactsOf(tx.db, accountId, addressKey)
   for (const { id } of contacts) {
     cancelSubscriptionMails(tx, id)
     deleteContact(tx, { id })
   }
-  return contacts.length + erasePeople(tx, { accountId, addressKey })
+  return contacts.length
 }
 
 /** Lists whose form submissions are erased per transaction: about 3 ms. */

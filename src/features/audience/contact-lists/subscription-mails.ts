@@ -3,7 +3,7 @@
  * limits how often a contact gets a confirmation request. Sends nothing: see subscription-notices.ts.
  */
 import type { Database } from 'bun:sqlite'
-import { enterOfList } from '#features/audience/sequences/people.ts'
+import { enterOfList } from '#features/audience/sequences/sequences.ts'
 import type { App } from '#features/core/app/app.ts'
 import { cancelNotice, findNotice, type Notice, scheduleNotice } from '#features/core/notices/notices.ts'
 import type { Contact } from '#features/setup/contact-store/find.ts'

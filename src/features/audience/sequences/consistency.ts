@@ -1,7 +1,6 @@
 /** @module Consistency rules of sequences. */
 import { queryRule } from '#platform/db/consistency.ts'
-import { STEP_KIND } from './people.ts'
-import { CHANGE_KIND } from './sequences.ts'
+import { CHANGE_KIND, STEP_KIND } from './sequences.ts'
 
 export const sequenceSteps = queryRule({
   rule: 'who is active in a sequence has a next step, nobody else has, and nobody is in a deleted sequence',

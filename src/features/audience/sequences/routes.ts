@@ -7,7 +7,6 @@ import { dataBody, pageById } from '#platform/http/envelope.ts'
 import { errorResponses } from '#platform/http/route-errors.ts'
 import { DataBody, PageBody, PageQuery, parsePage } from '#platform/http/schemas.ts'
 import * as model from './model.ts'
-import { listPeople, recordEvent, toPersonWire } from './people.ts'
 import * as store from './sequences.ts'
 
 const reads = describeWith('contacts:read')
@@ -61,22 +60,26 @@ export const sequenceRoutes = (app: App) =>
       params,
       detail: writes('Delete a sequence', 'Its people get no further email; emails that were accepted stay.'),
     })
-    .post('/events', async ({ actor, body, status }) => status(202, dataBody(await recordEvent(app, actor, body))), {
-      body: model.NewEvent,
-      response: { 202: DataBody(model.EventResult) },
-      detail: describeWith('emails:send', 'contacts:write')(
-        'Record an event',
-        'Its address enters the sequences whose `event` it is, unless it is or was in them, and stops in those whose `stop_event` it is. Repeating it changes nothing.',
-        errorResponses({ 409: ['too_many_people', 'Too many people are active in a sequence.'] }),
-      ),
-    })
+    .post(
+      '/events',
+      async ({ actor, body, status }) => status(202, dataBody(await store.recordEvent(app, actor, body))),
+      {
+        body: model.NewEvent,
+        response: { 202: DataBody(model.EventResult) },
+        detail: describeWith('emails:send', 'contacts:write')(
+          'Record an event',
+          'Its address enters the sequences whose `event` it is, unless it is or was in them, and stops in those whose `stop_event` it is. Repeating it changes nothing.',
+          errorResponses({ 409: ['too_many_people', 'Too many people are active in a sequence.'] }),
+        ),
+      },
+    )
     .get(
       '/:id/people',
       ({ actor, params, query }) => {
         const sequence = store.getSequence(app.db, actor.accountId, params.id)
         const page = parsePage(query)
-        const { rows, total } = listPeople(app.db, sequence, page)
-        return pageById(rows, { ...page, total }, (person) => toPersonWire(app.db, sequence, person))
+        const { rows, total } = store.listPeople(app.db, sequence, page)
+        return pageById(rows, { ...page, total }, (person) => store.toPersonWire(app.db, sequence, person))
       },
       {
         params,

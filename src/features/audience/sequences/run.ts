@@ -16,7 +16,6 @@ import {
   listRestoredNotices,
   type Notice,
   type NoticeKind,
-  type OwnerNotice,
   postponeNotice,
   scheduleNotice,
 } from '#features/core/notices/notices.ts'
@@ -29,13 +28,26 @@ import { DEFAULT_STREAM, findStreamId } from '#features/setup/streams/streams.ts
 import { canonicaliseLocale } from '#features/setup/templates/locale.ts'
 import type { Tx } from '#platform/db/commit.ts'
 import { isStorageFailure } from '#platform/disk/storage-errors.ts'
-import { AppError } from '#platform/errors.ts'
+import { AppError, conflict } from '#platform/errors.ts'
 import { formatUuid, type UuidBytes } from '#platform/ids.ts'
 import { backoffDelayMs } from '#platform/queue/backoff.ts'
-import { days, hours, minutes } from '#platform/units.ts'
+import { hours, minutes } from '#platform/units.ts'
 import { domainOfMailbox } from '#protocols/address/parse.ts'
-import * as people from './people.ts'
-import { CHANGE_KIND, findNextStep, findSequence, type Sequence, type Step, toDelayMs } from './sequences.ts'
+import {
+  CHANGE_KIND,
+  deletePerson,
+  findPerson,
+  findSequence,
+  listPeopleAfter,
+  type Person,
+  placePerson,
+  type Sequence,
+  STEP_KIND,
+  type Step,
+  schedulePerson,
+  storePerson,
+  toDelayMs,
+} from './sequences.ts'
 
 /** Steps of an account that are sent at the same time: each holds its bodies in memory. */
 const BATCH_SIZE = 20
@@ -43,16 +55,11 @@ const BATCH_SIZE = 20
 const CHANGE_BATCH_SIZE = 250
 /** Delays of a person whose step cannot be sent. */
 const RETRY_DELAYS = { minMs: minutes(1), maxMs: hours(1) }
-/** The notice to owners; its data is the last problem. */
-const FAILED_KIND = 'sequence_failed'
-
-/** Thrown to roll back the acceptance of a step when its sequence or person has changed. */
-class WithdrawnError extends Error {}
 
 /** The kinds that `core/notices/notices.ts` sends. */
 export const createSequenceKinds = (app: App): readonly NoticeKind[] => [
   {
-    kind: people.STEP_KIND,
+    kind: STEP_KIND,
     batchSize: BATCH_SIZE,
     async send(notices) {
       const results = await Promise.allSettled(notices.map((notice) => sendStep(app, notice)))
@@ -76,10 +83,10 @@ function followChange(app: App, tx: Tx, notice: Notice): void {
   // It was changed again: the newer notice begins with the first person.
   if (!deleteNotice(tx, notice)) return
   const sequence = findSequence(tx.db, notice.topic)
-  const batch = people.listPeopleAfter(tx.db, notice.topic, Number(notice.data ?? 0), CHANGE_BATCH_SIZE)
+  const batch = listPeopleAfter(tx.db, notice.topic, Number(notice.data ?? 0), CHANGE_BATCH_SIZE)
   for (const person of batch)
-    if (sequence) people.schedulePerson(app, tx, sequence, person)
-    else people.deletePerson(tx, person)
+    if (sequence) schedulePerson(app, tx, sequence, person)
+    else deletePerson(tx, person)
   const last = batch.at(-1)
   if (last) scheduleNotice(app, tx, { ...notice, data: String(last.id) })
 }
@@ -88,66 +95,40 @@ function followChange(app: App, tx: Tx, notice: Notice): void {
 async function sendStep(app: App, notice: Notice): Promise<boolean> {
   const { clock, commit, db } = app
   const { accountId } = notice
-  const person = people.findPerson(db, notice.topic)
-  const sequence = person && findSequence(db, person.sequenceId)
+  const found = findPerson(db, notice.topic)
   const accountUuid = findAccountUuid(db, accountId)
-  // Its sequence or account is being deleted, and it with them.
-  if (!sequence || !accountUuid) {
-    await commit.writeFromReserve((tx) => deleteNotice(tx, notice))
-    return false
-  }
-  const step = findNextStep(sequence, person.place)
-  const reason = people.findStopReason(db, sequence, person)
-  const isActive = sequence.definition.status === 'active'
-  if (!isActive || !step || reason !== undefined) {
+  if (!found?.step || found.reason !== undefined || found.sequence.definition.status !== 'active' || !accountUuid) {
     await commit.writeFromReserve((tx) => {
-      if (!deleteNotice(tx, notice)) return
-      if (isActive) people.endPerson(app, tx, person, reason ?? null)
-      else people.schedulePerson(app, tx, sequence, person)
+      if (!deleteNotice(tx, notice) || !found || !accountUuid) return
+      placePerson(app, tx, found.sequence, found.person, found.reason)
     })
     return false
   }
+  const { person, sequence, step } = found
   try {
-    const draft = createStepDraft(app, { sequence, step, person, accountUuid })
+    const draft = createStepDraft(app, sequence, step, person, accountUuid)
     await acceptEmail(app, createSystemActor({ accountId, accountUuid }), draft, undefined, (tx, { id: emailId }) => {
-      const isSame = isDeepStrictEqual(findSequence(tx.db, sequence.id), sequence)
-      const isWanted = isSame && people.findStopReason(tx.db, sequence, person) === undefined
-      if (!isWanted || !deleteNotice(tx, notice)) throw new WithdrawnError()
+      if (!isDeepStrictEqual(findPerson(tx.db, notice.topic), found) || !deleteNotice(tx, notice))
+        throw conflict('sequence_changed', 'The sequence or the person has changed.')
       const sent = JSON.stringify([...(JSON.parse(person.sent) as string[]), emailId])
-      move(app, tx, sequence, { ...person, place: step.id, sinceAt: clock.now(), sent, reason: null })
+      placePerson(app, tx, sequence, { ...person, place: step.id, sinceAt: clock.now(), sent, reason: null })
     })
   } catch (error) {
-    if (error instanceof WithdrawnError) return false
     if (isStorageFailure(error)) throw error
     if (error instanceof AppError && ![404, 413, 422].includes(error.status)) return true
     if (!(error instanceof AppError)) app.log.error({ err: error, accountId }, 'a step of a sequence failed; retrying')
     const why = error instanceof AppError ? error.message : 'The service failed; its log says why.'
-    const problem = `Step ${sequence.definition.steps.indexOf(step) + 1} cannot be sent: ${why}`
+    const reason = `Step ${sequence.definition.steps.indexOf(step) + 1} cannot be sent: ${why}`
     await commit.writeFromReserve((tx) => {
       postponeNotice(tx, notice, clock.now() + backoffDelayMs(notice.attempts + 1, RETRY_DELAYS))
-      people.storePerson(tx, { ...person, reason: problem })
-      scheduleNotice(app, tx, { accountId, kind: FAILED_KIND, topic: sequence.id, data: problem, dueAt: clock.now() })
+      storePerson(tx, { ...person, reason })
     })
   }
   return false
 }
 
-/** Moves a person on, who ends after the last step. */
-function move(app: App, tx: Tx, sequence: Sequence, moved: people.Person): void {
-  people.storePerson(tx, moved)
-  if (findNextStep(sequence, moved.place)) people.schedulePerson(app, tx, sequence, moved)
-  else people.endPerson(app, tx, moved, null)
-}
-
-interface DueStep {
-  readonly sequence: Sequence
-  readonly step: Step
-  readonly person: people.Person
-  readonly accountUuid: UuidBytes
-}
-
 /** The email of a step, in the language of its person if the template has it. Throws an AppError for a wrong sender. */
-function createStepDraft(app: App, { sequence, step, person, accountUuid }: DueStep): Draft {
+function createStepDraft(app: App, sequence: Sequence, step: Step, person: Person, accountUuid: UuidBytes): Draft {
   const { accountId, listId, definition } = sequence
   const { name, from, reply_to, stream } = definition
   const { email } = person
@@ -179,43 +160,26 @@ function createStepDraft(app: App, { sequence, step, person, accountUuid }: DueS
 
 /** How many steps wait as restored that were due before the restore, so that the lost time may have sent them. */
 export const countRestoredSteps = (db: Database): number =>
-  countRestoredNotices(db, [people.STEP_KIND], readFence(db)?.fencedAt)
+  countRestoredNotices(db, [STEP_KIND], readFence(db)?.fencedAt)
 
 /** Moves people past the steps that the lost time may have sent, because the operator dropped what was restored. */
 export async function skipRestoredSteps(app: App): Promise<void> {
   const before = readFence(app.db)?.fencedAt ?? 0
   for (;;) {
-    const notices = listRestoredNotices(app.db, people.STEP_KIND, before, CHANGE_BATCH_SIZE)
+    const notices = listRestoredNotices(app.db, STEP_KIND, before, CHANGE_BATCH_SIZE)
     if (notices.length === 0) return
     await app.commit.writeFromReserve((tx) => {
       for (const notice of notices) {
-        const person = people.findPerson(tx.db, notice.topic)
-        const sequence = person && findSequence(tx.db, person.sequenceId)
-        if (!deleteNotice(tx, notice) || !sequence) continue
-        let { place, sinceAt } = person
-        for (let step = findNextStep(sequence, place); step && sinceAt + toDelayMs(step) <= before; ) {
+        const found = findPerson(tx.db, notice.topic)
+        if (!deleteNotice(tx, notice) || !found) continue
+        let { sinceAt, place } = found.person
+        for (const step of found.sequence.definition.steps.filter(({ id }) => id > place)) {
+          if (sinceAt + toDelayMs(step) > before) break
           sinceAt += toDelayMs(step)
           place = step.id
-          step = findNextStep(sequence, place)
         }
-        move(app, tx, sequence, { ...person, place, sinceAt, reason: null })
+        placePerson(app, tx, found.sequence, { ...found.person, place, sinceAt })
       }
     })
   }
-}
-
-/** The mail to owners about sequences whose steps cannot be sent. */
-export const SEQUENCE_NOTICE: OwnerNotice = {
-  kind: FAILED_KIND,
-  intervalMs: days(1),
-  aheadMs: minutes(1),
-  compose(app, { name }, notices) {
-    const problems = notices.flatMap(({ topic, data }) => {
-      const { definition } = findSequence(app.db, topic) ?? {}
-      return definition?.status === 'active' ? [`${definition.name}: ${data}`] : []
-    })
-    if (problems.length === 0) return undefined
-    const intro = `Steps of these sequences of the account ${name} cannot be sent to some people, whom the sequence shows with the reason. Nobody is lost: correct the step or its template, and what waits is sent within an hour.`
-    return { subject: `A sequence of ${name} cannot send a step`, text: [intro, ...problems].join('\n\n') }
-  },
 }

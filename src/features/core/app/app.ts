@@ -111,7 +111,7 @@ export interface App {
   /** A notice to an owner or a contact was scheduled. */
   readonly noticeDue: Signal<void>
   /** A person answered an email; emitted in the transaction that accepts the answer. */
-  readonly replied: Signal<Reply>
+  readonly replied: Signal<{ readonly tx: Tx; readonly emailId: number }>
   /** A file of contacts waits to be imported. */
   readonly importDue: Signal<void>
   /** A broadcast was started, resumed or cancelled. */
@@ -132,15 +132,6 @@ export interface App {
   readonly removalDue: Signal<void>
   /** An operator made failed orders of certificates due, in their file. */
   readonly certificatesDue: Signal<void>
-}
-
-/** An answer to an email of an account. */
-export interface Reply {
-  readonly tx: Tx
-  readonly accountId: number
-  readonly emailId: number
-  /** Public id. */
-  readonly emailUuid: string
 }
 
 /** The key, user or command that makes a change, for authorisation and the audit log. */

@@ -11,6 +11,7 @@ import {
   findNewestImport,
   isImportOpen,
 } from '#features/audience/contact-lists/erase.ts'
+import { erasePeople } from '#features/audience/sequences/sequences.ts'
 import type { App } from '#features/core/app/app.ts'
 import { TABLE_FACTS } from '#features/core/app/table-facts.ts'
 import { eraseMatchingAuditEntries } from '#features/core/audit-logs/erase.ts'
@@ -110,7 +111,7 @@ const contacts: Step =
   (app, { accountId, cursor }, { addressKey }) =>
   (tx) => {
     const contactKey = { accountId, addressKey }
-    const removed = cursor === 0 ? eraseContacts(tx, contactKey) : 0
+    const removed = cursor === 0 ? eraseContacts(tx, contactKey) + erasePeople(tx, contactKey) : 0
     const { rows, next } = eraseFormSubmissions(app, tx, contactKey, cursor)
     return { rows: removed + rows, next }
   }

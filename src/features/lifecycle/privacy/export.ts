@@ -5,8 +5,7 @@
  */
 import type { Database } from 'bun:sqlite'
 import { contactWire, listWire } from '#features/audience/contact-lists/model.ts'
-import { listPeople, type Person as SequencePerson, toPersonWire } from '#features/audience/sequences/people.ts'
-import { getSequence, listSequences, toSequenceWire } from '#features/audience/sequences/sequences.ts'
+import * as sequences from '#features/audience/sequences/sequences.ts'
 import { formWire } from '#features/audience/signup-forms/model.ts'
 import { getForm } from '#features/audience/signup-forms/signup-forms.ts'
 import { suppressionWire } from '#features/audience/suppressions/model.ts'
@@ -206,10 +205,10 @@ function* templateVersions(app: App, actor: Actor): Batches {
 }
 
 function* sequencePeople({ db }: App, { accountId }: Actor): Batches {
-  for (const sequence of listSequences(db, accountId).rows)
-    yield* generate<SequencePerson>(
-      (last) => listPeople(db, sequence, { limit: LARGE_BATCH, offset: 0, after: last && [last.id] }).rows,
-      (person) => ({ sequence_id: formatUuid(sequence.uuid), ...toPersonWire(db, sequence, person) }),
+  for (const sequence of sequences.listSequences(db, accountId).rows)
+    yield* generate<sequences.Person>(
+      (last) => sequences.listPeople(db, sequence, { limit: LARGE_BATCH, offset: 0, after: last && [last.id] }).rows,
+      (person) => ({ sequence_id: formatUuid(sequence.uuid), ...sequences.toPersonWire(db, sequence, person) }),
     )
 }
 
@@ -237,7 +236,7 @@ export const PARTS: Readonly<Record<string, ExportPart>> = {
     getForm,
     (form, _, { config }) => formWire(form, config),
   ),
-  sequences: createPart(readTable('sequences', 'TRUE', MEDIUM_BATCH), getSequence, toSequenceWire),
+  sequences: createPart(readTable('sequences', 'TRUE', MEDIUM_BATCH), sequences.getSequence, sequences.toSequenceWire),
   sequence_people: sequencePeople,
   streams: createPart(readTable('streams', IS_LIVE, LARGE_BATCH), getStream, toStreamWire),
   newsletters: createPart(readTable('newsletters', 'TRUE', SMALL_BATCH), getNewsletter, toNewsletterWire),

@@ -4,7 +4,7 @@
  */
 
 import { contactWire } from '#features/audience/contact-lists/model.ts'
-import { listSequencesOf } from '#features/audience/sequences/people.ts'
+import { listSequencesOf } from '#features/audience/sequences/sequences.ts'
 import { suppressionWire } from '#features/audience/suppressions/model.ts'
 import { listSuppressions } from '#features/audience/suppressions/suppressions.ts'
 import { EXPORT_WORK_UNITS } from '#features/core/accounts/work-budget.ts'
@@ -21,7 +21,7 @@ import { createMaxAttempts } from '#features/sending/delivery/verdict/outcome.ts
 import { findEmail, readEmailEvents, type StoredEmail } from '#features/sending/emails/read.ts'
 import { emailRowWire, isSystemMail, type RenderBodies, recipientWire } from '#features/sending/emails/wire.ts'
 import { findEmailsTo } from '#features/sending/queue/erase.ts'
-import { findContactById } from '#features/setup/contact-store/find.ts'
+import { findContactsOf } from '#features/setup/contact-store/find.ts'
 import { findListById } from '#features/setup/contact-store/lists.ts'
 import { prepareStatements } from '#platform/db/open.ts'
 import { tooManyRequests } from '#platform/errors.ts'
@@ -34,9 +34,6 @@ import type { Person } from './person.ts'
 
 const sql = prepareStatements((db) => ({
   uuid: db.prepare<{ uuid: Uint8Array }, [number]>('SELECT uuid FROM emails WHERE id = ?'),
-  contacts: db.prepare<{ id: number }, [number, string]>(
-    'SELECT id FROM contacts WHERE account_id = ? AND address_key = ? ORDER BY id',
-  ),
 }))
 
 /** Rows read per tick of the event loop. */
@@ -219,10 +216,9 @@ const inbound = (app: App, { accountId, accountUuid }: Actor, { isNamedIn: isIn 
   )
 
 function* contacts({ db }: App, { accountId, accountUuid }: Actor, { addressKey }: Person): Generator<unknown, void> {
-  for (const { id } of sql(db).contacts.all(accountId, addressKey)) {
-    const contact = findContactById(db, id)
-    const list = contact && findListById(db, contact.listId)
-    if (contact && list) yield contactWire(contact, list, accountUuid)
+  for (const contact of findContactsOf(db, accountId, addressKey)) {
+    const list = findListById(db, contact.listId)
+    if (list) yield contactWire(contact, list, accountUuid)
   }
 }
 

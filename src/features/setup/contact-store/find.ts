@@ -44,6 +44,9 @@ const sql = prepareStatements((db) => ({
   byAddress: db.prepare<Row, [number, string, number]>(
     `SELECT ${COLUMNS} FROM contacts WHERE account_id = (SELECT account_id FROM contact_lists WHERE id = ?) AND address_key = ? AND list_id = ?`,
   ),
+  ofAddress: db.prepare<Row, [number, string]>(
+    `SELECT ${COLUMNS} FROM contacts WHERE account_id = ? AND address_key = ? ORDER BY id`,
+  ),
   page: db.prepare<Row, [number, number, number, number]>(
     `SELECT ${COLUMNS} FROM contacts INDEXED BY contacts_list WHERE list_id = ? AND id < ? ORDER BY id DESC LIMIT ? OFFSET ?`,
   ),
@@ -73,6 +76,10 @@ export function findContactById(db: Database, id: number): Contact | undefined {
   const row = sql(db).byId.get(id)
   return row ? toContact(row) : undefined
 }
+
+/** The contacts with an address, in any spelling; the oldest first. Their lists may be deleted. */
+export const findContactsOf = (db: Database, accountId: number, address: string): Contact[] =>
+  sql(db).ofAddress.all(accountId, normaliseAddress(address)).map(toContact)
 
 export interface ContactFilter {
   readonly status?: ContactStatus | undefined

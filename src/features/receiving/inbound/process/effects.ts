@@ -220,8 +220,7 @@ const MAX_REFERENCES = 20
 function applyReply(app: App, tx: Tx, { inReplyTo, references }: StoredMessage, accountId: number): void {
   for (const messageId of new Set([inReplyTo, ...references.slice(-MAX_REFERENCES)])) {
     const email = findEmailByMessageId(tx.db, messageId)
-    if (email?.accountId === accountId)
-      app.replied.emit({ tx, accountId, emailId: email.id, emailUuid: formatUuid(email.uuid) })
+    if (email?.accountId === accountId) app.replied.emit({ tx, emailId: email.id })
   }
 }
 
