@@ -13,6 +13,6 @@ export async function loadDashboardFiles(): Promise<BuiltFiles> {
 
 /** Describes the routes under /v1, in less than a second. */
 export async function loadDocsFiles(routes: readonly AnyElysia[]): Promise<BuiltFiles> {
-  const { describeRoutes } = await import('./docs/api-info.ts')
+  const { describeRoutes } = await import('./docs/documents.ts')
   return compressWhenRead(await describeRoutes(routes))
 }

@@ -9,30 +9,12 @@ const FIELD_NAMES = ['alias', 'locale', 'name', 'subject', 'html_body', 'text_bo
 /** A part that the template does not have is empty. */
 export type TemplateFields = Readonly<Record<(typeof FIELD_NAMES)[number], string>>
 
-export const EMPTY_FIELDS: TemplateFields = {
-  alias: '',
-  locale: '',
-  name: '',
-  subject: '',
-  html_body: '',
-  text_body: '',
-}
+const mapFields = (toText: (name: keyof TemplateFields) => string): TemplateFields =>
+  Object.fromEntries(FIELD_NAMES.map((name) => [name, toText(name)])) as TemplateFields
 
-export const toFields = ({
-  alias,
-  locale,
-  name,
-  subject,
-  html_body,
-  text_body,
-}: Omit<Template, 'id'>): TemplateFields => ({
-  alias,
-  locale: locale ?? '',
-  name,
-  subject,
-  html_body: html_body ?? '',
-  text_body: text_body ?? '',
-})
+export const EMPTY_FIELDS = mapFields(() => '')
+
+export const toFields = (template: Omit<Template, 'id'>): TemplateFields => mapFields((name) => template[name] ?? '')
 
 export const findChanges = (before: TemplateFields, after: TemplateFields): Partial<TemplateFields> =>
   Object.fromEntries(FIELD_NAMES.filter((name) => before[name] !== after[name]).map((name) => [name, after[name]]))

@@ -9,24 +9,10 @@ import { AppError, invalid } from '#platform/errors.ts'
 import { FairPool } from '#platform/queue/fair-scheduler.ts'
 import { type Clock, systemClock } from '#platform/time/clock.ts'
 import { MiB } from '#platform/units.ts'
+import commonPasswords from './common-passwords.json' with { type: 'json' }
 
 /** Of ten characters and more, which attackers try first; shorter ones are rejected for their length. */
-const COMMON_PASSWORD_TEXT = `
-1234567890 12345678910 123456789a 0123456789 0987654321 9876543210 1q2w3e4r5t 1qaz2wsx3edc qwertyuiop qwertyuiop123 qwerty12345 qwerty123456
-qwerty1234 q1w2e3r4t5 q1w2e3r4t5y6 asdfghjkl1 asdfghjkl123 zxcvbnm123 1qazxsw23edc zaq12wsxcde3 password12 password123 password1234
-password12345 password123456 passw0rd123 p@ssw0rd123 p@ssword123 p@55word123 password01 password2024 password2025 password2026 passwordpassword
-mypassword1 mypassword123 newpassword newpassword1 thisisapassword administrator administrator1 admin12345 admin123456 adminadmin adminadmin123
-changeme123 changeme1234 letmein123 letmein1234 welcome123 welcome1234 welcome2024 welcome2025 welcome2026 iloveyou123 iloveyou12 iloveyou1234
-iloveyou11 ilovejesus iloveyoubaby sunshine123 princess123 princess12 football123 football12 baseball123 basketball superman123 batman12345
-pokemon123 dragon12345 monkey12345 master12345 michael123 jennifer123 charlie123 abcdefghij abcdefghijk abc1234567 abcd123456 abcd1234567
-abc123456789 a123456789 aa12345678 aa123456789 test123456 test1234567 testtest123 testtest12 computer123 internet123 secret12345 secretpassword
-hunter2hunter2 correcthorsebatterystaple trustno1trustno1 whatever123 starwars123 samsung123 google12345 facebook123 liverpool123 liverpool1 manchester1
-christian1 chocolate1 chocolate123 butterfly1 butterfly123 barcelona1 alexander1 elizabeth1 spiderman1 spiderman123 friends123 summer2024 summer2025
-summer2026 winter2024 winter2025 winter2026 spring2026 autumn2026 company123 company1234 qweasdzxc1 qweasdzxc123 qwe123qwe123 zxcvbnm1234
-1111111111a 11223344556 1122334455 112233445566 1020304050 9999999999a 5555555555a tassis1234 tassis12345 tassistassis
-`
-
-const COMMON_PASSWORDS = new Set(COMMON_PASSWORD_TEXT.trim().split(/\s+/))
+const COMMON_PASSWORDS = new Set(commonPasswords)
 
 const MIN_DISTINCT_CHARACTERS = 4
 
