@@ -41,11 +41,13 @@ CREATE TABLE `sequence_people` (
 	`sequence_id` integer NOT NULL,
 	`address_key` text NOT NULL,
 	`email` text NOT NULL,
+	`contact_id` integer,
 	`variables` text,
+	`status` text NOT NULL,
+	`reason` text,
 	`place` real NOT NULL,
 	`since_at` integer NOT NULL,
 	`sent` text NOT NULL,
-	`reason` text,
 	`created_at` integer NOT NULL,
 	`ended_at` integer
 ) STRICT;
@@ -54,7 +56,7 @@ CREATE UNIQUE INDEX `sequence_people_entry` ON `sequence_people` (`sequence_id`,
 --> statement-breakpoint
 CREATE INDEX `sequence_people_page` ON `sequence_people` (`sequence_id`);
 --> statement-breakpoint
-CREATE INDEX `sequence_people_active` ON `sequence_people` (`sequence_id`) WHERE ended_at is null;
+CREATE INDEX `sequence_people_status` ON `sequence_people` (`sequence_id`,`status`);
 --> statement-breakpoint
 CREATE INDEX `sequence_people_address` ON `sequence_people` (`account_id`,`address_key`);
 --> statement-breakpoint
@@ -64,6 +66,7 @@ CREATE TABLE `sequences` (
 	`id` integer PRIMARY KEY AUTOINCREMENT NOT NULL,
 	`uuid` blob NOT NULL,
 	`account_id` integer NOT NULL,
+	`status` text NOT NULL,
 	`list_id` integer,
 	`definition` text NOT NULL,
 	`created_at` integer NOT NULL,
@@ -348,7 +351,7 @@ CREATE TABLE `identities` (
 	`user_id` integer NOT NULL,
 	`created_at` integer NOT NULL,
 	PRIMARY KEY(`issuer`, `subject`),
-	FOREIGN KEY (`user_id`) REFERENCES `users`(`id`) ON UPDATE no action ON DELETE no action
+	FOREIGN KEY (`user_id`) REFERENCES `users`(`id`) ON UPDATE no action ON DELETE cascade
 ) STRICT;
 --> statement-breakpoint
 CREATE INDEX `identities_user` ON `identities` (`user_id`);
@@ -377,7 +380,7 @@ CREATE TABLE `known_networks` (
 	`network` text NOT NULL,
 	`last_seen_at` integer NOT NULL,
 	PRIMARY KEY(`user_id`, `network`),
-	FOREIGN KEY (`user_id`) REFERENCES `users`(`id`) ON UPDATE no action ON DELETE no action
+	FOREIGN KEY (`user_id`) REFERENCES `users`(`id`) ON UPDATE no action ON DELETE cascade
 ) STRICT;
 --> statement-breakpoint
 CREATE INDEX `known_networks_last_seen` ON `known_networks` (`last_seen_at`);
@@ -390,7 +393,7 @@ CREATE TABLE `members` (
 	`created_at` integer NOT NULL,
 	PRIMARY KEY(`account_id`, `user_id`),
 	FOREIGN KEY (`account_id`) REFERENCES `accounts`(`id`) ON UPDATE no action ON DELETE no action,
-	FOREIGN KEY (`user_id`) REFERENCES `users`(`id`) ON UPDATE no action ON DELETE no action
+	FOREIGN KEY (`user_id`) REFERENCES `users`(`id`) ON UPDATE no action ON DELETE cascade
 ) STRICT, WITHOUT ROWID;
 --> statement-breakpoint
 CREATE INDEX `members_user` ON `members` (`user_id`);
@@ -403,7 +406,7 @@ CREATE TABLE `oauth_grants` (
 	`issued_at` integer NOT NULL,
 	FOREIGN KEY (`key_uuid`) REFERENCES `api_keys`(`uuid`) ON UPDATE no action ON DELETE cascade,
 	FOREIGN KEY (`account_id`) REFERENCES `accounts`(`id`) ON UPDATE no action ON DELETE no action,
-	FOREIGN KEY (`user_id`) REFERENCES `users`(`id`) ON UPDATE no action ON DELETE no action
+	FOREIGN KEY (`user_id`) REFERENCES `users`(`id`) ON UPDATE no action ON DELETE cascade
 ) STRICT;
 --> statement-breakpoint
 CREATE INDEX `oauth_grants_user` ON `oauth_grants` (`user_id`);
@@ -421,7 +424,7 @@ CREATE TABLE `passkeys` (
 	`transports` text NOT NULL,
 	`last_used_at` integer,
 	`created_at` integer NOT NULL,
-	FOREIGN KEY (`user_id`) REFERENCES `users`(`id`) ON UPDATE no action ON DELETE no action
+	FOREIGN KEY (`user_id`) REFERENCES `users`(`id`) ON UPDATE no action ON DELETE cascade
 ) STRICT;
 --> statement-breakpoint
 CREATE UNIQUE INDEX `passkeys_uuid_unique` ON `passkeys` (`uuid`);
@@ -436,7 +439,7 @@ CREATE TABLE `password_resets` (
 	`token_hash` blob NOT NULL,
 	`expires_at` integer NOT NULL,
 	`created_at` integer NOT NULL,
-	FOREIGN KEY (`user_id`) REFERENCES `users`(`id`) ON UPDATE no action ON DELETE no action
+	FOREIGN KEY (`user_id`) REFERENCES `users`(`id`) ON UPDATE no action ON DELETE cascade
 ) STRICT;
 --> statement-breakpoint
 CREATE UNIQUE INDEX `password_resets_token_hash_unique` ON `password_resets` (`token_hash`);
@@ -457,7 +460,7 @@ CREATE TABLE `sessions` (
 	`ends_at` integer,
 	`expires_at` integer NOT NULL,
 	`created_at` integer NOT NULL,
-	FOREIGN KEY (`user_id`) REFERENCES `users`(`id`) ON UPDATE no action ON DELETE no action
+	FOREIGN KEY (`user_id`) REFERENCES `users`(`id`) ON UPDATE no action ON DELETE cascade
 ) STRICT;
 --> statement-breakpoint
 CREATE UNIQUE INDEX `sessions_uuid_unique` ON `sessions` (`uuid`);
@@ -483,8 +486,7 @@ CREATE TABLE `users` (
 	`password_until` integer,
 	`operator_at` integer,
 	`last_login_at` integer,
-	`created_at` integer NOT NULL,
-	`updated_at` integer NOT NULL
+	`created_at` integer NOT NULL
 ) STRICT;
 --> statement-breakpoint
 CREATE UNIQUE INDEX `users_uuid_unique` ON `users` (`uuid`);

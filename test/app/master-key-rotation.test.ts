@@ -93,7 +93,7 @@ describe('a rotation in a running service', () => {
     const uuid = at(webhook.body, 'data', 'id')
     app.db.run('UPDATE webhooks SET previous_secret = ?', [app.keys.seal('whsec_old', `webhook:${uuid}`)])
     app.db.run(
-      `INSERT INTO users (uuid, email, name, password_hash, totp_secret, created_at, updated_at) VALUES (?, 'ada@x.test', 'Ada', '', ?, 1, 1)`,
+      `INSERT INTO users (uuid, email, name, password_hash, totp_secret, created_at) VALUES (?, 'ada@x.test', 'Ada', '', ?, 1)`,
       [new Uint8Array(16), app.keys.seal(new Uint8Array(20), 'totp:00000000-0000-0000-0000-000000000000')],
     )
     app.db.run(
@@ -262,7 +262,7 @@ test('a secret that no key opens stays as it is, is counted, and does not hold u
   const { app, close } = openApp(loadConfig({ ...folder.settings, TASSIS_LOG_LEVEL: 'silent' }).config)
   const lost = new KeyRing(new Uint8Array(32).fill(9)).seal('x'.repeat(40), 'totp:x')
   app.db.run(
-    `INSERT INTO users (uuid, email, name, password_hash, totp_secret, created_at, updated_at) VALUES (?, 'ada@x.test', 'Ada', '', ?, 1, 1)`,
+    `INSERT INTO users (uuid, email, name, password_hash, totp_secret, created_at) VALUES (?, 'ada@x.test', 'Ada', '', ?, 1)`,
     [new Uint8Array(16), new Uint8Array(lost)],
   )
   // Of a domain whose row is gone.

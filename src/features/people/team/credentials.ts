@@ -20,15 +20,7 @@ import {
   requireSessionId,
 } from './sessions.ts'
 import { createRecoveryCodes, createTotpSecret, findCodeStep } from './totp.ts'
-import {
-  consumeTotpStep,
-  findUser,
-  isOnlyProvided,
-  storePassword,
-  storeRecoveryCodes,
-  storeTotp,
-  type User,
-} from './users.ts'
+import { changeUser, findUser, isOnlyProvided, NO_TOTP, type User } from './users.ts'
 
 /**
  * The user, once the password is checked. Throws 422 on `field` when it is wrong, 429 after too many wrong ones. A user
@@ -70,7 +62,7 @@ export async function changePassword(
     const user = findUser(tx.db, checked.id)
     if (user?.passwordHash !== checked.passwordHash)
       throw conflict('password_changed', 'The password has been changed since then; sign in with the new one.')
-    storePassword(tx, user.id, passwordHash, app.eventTime())
+    changeUser(tx, user.id, { passwordHash })
     endOtherSessions(app, tx, user.id, requireSessionId(actor))
     recordPassword(tx, requireSessionId(actor), app.clock.now())
     auditInAccounts(app, tx, user, 'user.password_changed', undefined, actor)
@@ -94,7 +86,7 @@ export async function startTotp(
     if (requireActorUser(app, actor, tx.db).totpEnabledAt !== null)
       throw conflict('totp_enabled', 'An authenticator app is already in use; disable it before you set up another.')
     requireOwnSecondFactor(tx.db, actor)
-    storeTotp(tx, user.id, { secret: sealed }, app.eventTime())
+    changeUser(tx, user.id, { ...NO_TOTP, totpSecret: sealed })
   })
   return shown
 }
@@ -112,8 +104,7 @@ export function confirmTotp(app: App, attempts: Attempts, actor: Actor, code: st
     if (step === undefined) throw invalidCode()
     const { codes, hashes } = createRecoveryCodes()
     const now = app.eventTime()
-    storeTotp(tx, user.id, { secret: user.totpSecret, enabledAt: now, recoveryCodes: hashes }, now)
-    consumeTotpStep(tx, user.id, step)
+    changeUser(tx, user.id, { totpEnabledAt: now, totpLastStep: step, recoveryCodes: JSON.stringify(hashes) })
     recordSecondFactor(tx, requireSessionId(actor), now)
     auditInAccounts(app, tx, user, 'user.totp_enabled', undefined, actor)
     return codes
@@ -129,7 +120,7 @@ interface BothFactors {
 /** Disables the second factor, by password and a code. */
 export const disableTotp = (app: App, attempts: Attempts, actor: Actor, factors: BothFactors): Promise<void> =>
   withBothFactors(app, attempts, actor, factors, (tx, user) => {
-    storeTotp(tx, user.id, {}, app.eventTime())
+    changeUser(tx, user.id, NO_TOTP)
     forgetSecondFactors(tx, user.id, requireSessionId(actor))
     auditInAccounts(app, tx, user, 'user.totp_disabled', undefined, actor)
   })
@@ -143,7 +134,7 @@ export const renewRecoveryCodes = (
 ): Promise<string[]> =>
   withBothFactors(app, attempts, actor, factors, (tx, user) => {
     const { codes, hashes } = createRecoveryCodes()
-    storeRecoveryCodes(tx, user.id, hashes)
+    changeUser(tx, user.id, { recoveryCodes: JSON.stringify(hashes) })
     auditInAccounts(app, tx, user, 'user.recovery_codes_renewed', undefined, actor)
     return codes
   })

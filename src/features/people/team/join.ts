@@ -23,11 +23,11 @@ import { hashPassword, requireStrongPassword } from './passwords.ts'
 import type { SignInProof } from './sessions.ts'
 import {
   addMember,
+  changeUser,
   createUserWithPassword,
   findUserByEmail,
   isOnlyProvided,
   type Membership,
-  storePassword,
   toUserActor,
   type User,
 } from './users.ts'
@@ -97,7 +97,7 @@ async function joinWithNewPassword(
     // The user has set a password since then, so it is required now.
     if (known && known.passwordHash !== null) throw invalidLink()
     if (known) {
-      storePassword(tx, known.id, passwordHash, app.eventTime())
+      changeUser(tx, known.id, { passwordHash })
       return acceptInvitation(app, tx, invitation, known, browser, { hasPassword: true, hasSecondFactor: false })
     }
     if (!consumeInvitation(tx, invitation)) throw invalidLink()

@@ -27,12 +27,12 @@ import {
 } from './sessions.ts'
 import { consumeCode } from './totp.ts'
 import {
+  changeUser,
   findUser,
   findUserByEmail,
   findUserByUuid,
   listMemberships,
   type Membership,
-  recordLogin,
   type User,
 } from './users.ts'
 
@@ -221,7 +221,7 @@ export function signIn(
   proof: SignInProof,
 ): SignedIn {
   if (browser.sessionId !== undefined) endSession(app, tx, browser.sessionId)
-  recordLogin(tx, user.id, app.eventTime())
+  changeUser(tx, user.id, { lastLoginAt: app.eventTime() })
   return { ...startSession(app, tx, user, membership, { ...browser, ...proof }), user, membership }
 }
 

@@ -20,15 +20,14 @@ import { hashPassword, requireStrongPassword } from './passwords.ts'
 import { endOtherSessions, forgetSecondFactors, listSessions } from './sessions.ts'
 import {
   addMember,
-  allowPasswordUntil,
+  changeUser,
   createUserWithPassword,
   deleteMembership,
   findMember,
   findUserByEmail,
   listUsers,
+  NO_TOTP,
   parseUserEmail,
-  setOperator,
-  storeTotp,
   type User,
 } from './users.ts'
 
@@ -171,7 +170,7 @@ export const createUserResetLink = (app: App, email: string): Promise<string> =>
     const user = requireUser(app, email)
     auditInAccounts(app, tx, user, 'user.password_reset_requested', undefined, CLI_OPERATOR)
     // The way in while the identity provider is down.
-    allowPasswordUntil(tx, user.id, app.clock.now() + OPERATOR_LINK_MS)
+    changeUser(tx, user.id, { passwordUntil: app.clock.now() + OPERATOR_LINK_MS })
     return createResetLink(app, tx, user, OPERATOR_LINK_MS)
   })
 
@@ -193,7 +192,7 @@ export const removeUser = (app: App, actor: Actor, email: string): Promise<void>
 export const disableUserTotp = (app: App, email: string): Promise<User> =>
   app.commit.write((tx) => {
     const user = requireUser(app, email)
-    storeTotp(tx, user.id, {}, app.eventTime())
+    changeUser(tx, user.id, NO_TOTP)
     deletePasskeys(tx, user.id)
     forgetSecondFactors(tx, user.id)
     auditInAccounts(app, tx, user, 'user.totp_disabled', undefined, CLI_OPERATOR)
@@ -214,8 +213,7 @@ export const setUserOperator = (app: App, email: string, isOperator: boolean): P
   app.commit.writeFromReserve((tx) => {
     const user = requireUser(app, email)
     if ((user.operatorAt !== null) !== isOperator) {
-      const now = app.eventTime()
-      setOperator(tx, user.id, isOperator ? now : null, now)
+      changeUser(tx, user.id, { operatorAt: isOperator ? app.eventTime() : null })
       auditChange(app, tx, CLI_OPERATOR, isOperator ? 'user.operator_added' : 'user.operator_removed', user.uuid)
     }
     return requireUser(tx, email)

@@ -15,7 +15,7 @@ import { createLinkToken, formatLink, hashLinkToken, RESET_PATH } from './links.
 import { auditInAccounts } from './login.ts'
 import { hashPassword, requireStrongPassword } from './passwords.ts'
 import { endOtherSessions } from './sessions.ts'
-import { findUser, findUserByEmail, isOnlyProvided, listMemberships, storePassword, type User } from './users.ts'
+import { changeUser, findUser, findUserByEmail, isOnlyProvided, listMemberships, type User } from './users.ts'
 
 const MAIL_LINK_MS = hours(1)
 /** Longer than for a mailed link, because the operator has to pass the link on. */
@@ -134,7 +134,7 @@ export async function confirmReset(
     const consumed = sql(tx.db).take.get(hash, app.clock.now())
     const user = consumed && findUser(tx.db, consumed.userId)
     if (!user) throw invalidLink()
-    storePassword(tx, user.id, passwordHash, app.eventTime())
+    changeUser(tx, user.id, { passwordHash })
     endOtherSessions(app, tx, user.id)
     auditInAccounts(app, tx, user, 'user.password_reset', ipAddress)
   })

@@ -29,15 +29,14 @@ export const users = sqliteTable('users', {
   operatorAt: time('operator_at'),
   lastLoginAt: time('last_login_at'),
   createdAt: time('created_at').notNull(),
-  updatedAt: time('updated_at').notNull(),
 })
 describeTable(users, { account: { except: 'removed when they leave their last account' } })
 
-/** The column of a row that belongs to a user. */
+/** The column of a row that belongs to a user, and is deleted with the user. */
 const ofUser = () =>
   integer('user_id')
     .notNull()
-    .references(() => users.id)
+    .references(() => users.id, { onDelete: 'cascade' })
 
 /** Which user belongs to the team of which account. */
 export const members = sqliteTable(

@@ -11,7 +11,7 @@ import type { Tx } from '#platform/db/commit.ts'
 import { formatUuid, randomBytes, type UuidBytes } from '#platform/ids.ts'
 import type { Millis } from '#platform/time/clock.ts'
 import { seconds } from '#platform/units.ts'
-import { consumeTotpStep, storeRecoveryCodes, type User } from './users.ts'
+import { changeUser, type User } from './users.ts'
 
 const ISSUER = 'Tassis'
 const PERIOD_SECONDS = 30
@@ -61,12 +61,16 @@ export function findCodeStep(
  */
 export function consumeCode(app: App, tx: Tx, user: User, code: string, now: Millis): 'app' | 'recovery' | undefined {
   const step = findCodeStep(app.keys, user, code, now)
-  if (step !== undefined) return consumeTotpStep(tx, user.id, step) ? 'app' : undefined
+  if (step !== undefined) {
+    if (step <= (user.totpLastStep ?? -1)) return undefined
+    changeUser(tx, user.id, { totpLastStep: step })
+    return 'app'
+  }
   const hashes = JSON.parse(user.recoveryCodes ?? '[]') as string[]
   const hash = Buffer.from(hashRecoveryCode(code))
   const remaining = hashes.filter((known) => !equalBytes(Buffer.from(known, 'base64'), hash))
   if (remaining.length === hashes.length) return undefined
-  storeRecoveryCodes(tx, user.id, remaining)
+  changeUser(tx, user.id, { recoveryCodes: JSON.stringify(remaining) })
   return 'recovery'
 }
 

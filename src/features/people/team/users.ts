@@ -8,14 +8,14 @@ import type { Actor, App, TeamRole } from '#features/core/app/app.ts'
 import { auditChange } from '#features/core/audit-logs/audit.ts'
 import { deleteApiKey } from '#features/setup/api-keys/keys.ts'
 import type { Tx } from '#platform/db/commit.ts'
-import { prepareStatements } from '#platform/db/open.ts'
+import { insertSql, prepareStatements, setSql } from '#platform/db/open.ts'
 import { type AppError, conflict, invalid } from '#platform/errors.ts'
 import { formatUuid, newUuid, type UuidBytes } from '#platform/ids.ts'
 import type { Millis } from '#platform/time/clock.ts'
 import { normaliseAddress, parseMailbox } from '#protocols/address/parse.ts'
 import type { identities, users } from './tables.ts'
 
-export type User = Readonly<Omit<typeof users.$inferSelect, 'updatedAt'>>
+export type User = Readonly<typeof users.$inferSelect>
 
 export interface Member extends Pick<User, 'uuid' | 'email' | 'name' | 'totpEnabledAt' | 'lastLoginAt' | 'createdAt'> {
   readonly userId: number
@@ -37,6 +37,10 @@ const MAX_NAME_LENGTH = 200
 const USER_COLUMNS = `id, uuid, email, name, password_hash AS passwordHash, totp_secret AS totpSecret, totp_enabled_at AS totpEnabledAt,
   totp_last_step AS totpLastStep, recovery_codes AS recoveryCodes, password_until AS passwordUntil, operator_at AS operatorAt, last_login_at AS lastLoginAt, created_at AS createdAt`
 
+/** What a change may change. */
+const CHANGEABLE =
+  'email passwordHash totpSecret totpEnabledAt totpLastStep recoveryCodes passwordUntil operatorAt lastLoginAt'
+
 const SELECT_MEMBER = `users.id AS userId, users.uuid, users.email, users.name, members.role, users.totp_enabled_at AS totpEnabledAt,
   users.last_login_at AS lastLoginAt, members.created_at AS createdAt FROM members JOIN users ON users.id = user_id`
 
@@ -45,19 +49,8 @@ const sql = prepareStatements((db) => ({
   byUuid: db.prepare<User, [Uint8Array]>(`SELECT ${USER_COLUMNS} FROM users WHERE uuid = ?`),
   byEmail: db.prepare<User, [string]>(`SELECT ${USER_COLUMNS} FROM users WHERE email = ?`),
   all: db.prepare<User, []>(`SELECT ${USER_COLUMNS} FROM users ORDER BY id`),
-  insert: db.prepare<{ id: number }, [Uint8Array, string, string, string | null, number, number]>(
-    'INSERT INTO users (uuid, email, name, password_hash, created_at, updated_at) VALUES (?, ?, ?, ?, ?, ?) RETURNING id',
-  ),
-  setPassword: db.prepare('UPDATE users SET password_hash = ?, updated_at = ? WHERE id = ?'),
-  setTotp: db.prepare(
-    'UPDATE users SET totp_secret = ?, totp_enabled_at = ?, totp_last_step = NULL, recovery_codes = ?, updated_at = ? WHERE id = ?',
-  ),
-  takeStep: db.prepare('UPDATE users SET totp_last_step = ? WHERE id = ? AND coalesce(totp_last_step, -1) < ?'),
-  setEmail: db.prepare('UPDATE users SET email = ?, updated_at = ? WHERE id = ?'),
-  setPasswordUntil: db.prepare('UPDATE users SET password_until = ? WHERE id = ?'),
-  setRecoveryCodes: db.prepare('UPDATE users SET recovery_codes = ? WHERE id = ?'),
-  setOperator: db.prepare('UPDATE users SET operator_at = ?, updated_at = ? WHERE id = ?'),
-  setLogin: db.prepare('UPDATE users SET last_login_at = ? WHERE id = ?'),
+  insert: db.prepare(insertSql('users', 'uuid email name passwordHash createdAt')),
+  update: db.prepare(`UPDATE users SET ${setSql(CHANGEABLE)} WHERE id = $id`),
   members: db.prepare<Member, [number]>(
     `SELECT ${SELECT_MEMBER} WHERE members.account_id = ? ORDER BY members.created_at, users.id`,
   ),
@@ -90,15 +83,10 @@ const sql = prepareStatements((db) => ({
   deleteMember: db.prepare('DELETE FROM members WHERE account_id = ? AND user_id = ?'),
   endSessionsIn: db.prepare('DELETE FROM sessions WHERE user_id = ? AND account_id = ?'),
   isMember: db.prepare<{ one: number }, [number]>('SELECT 1 AS one FROM members WHERE user_id = ? LIMIT 1'),
-  deleteSessions: db.prepare('DELETE FROM sessions WHERE user_id = ?'),
   deleteResets: db.prepare('DELETE FROM password_resets WHERE user_id = ?'),
-  deleteIdentities: db.prepare('DELETE FROM identities WHERE user_id = ?'),
-  deletePasskeys: db.prepare('DELETE FROM passkeys WHERE user_id = ?'),
-  deleteNetworks: db.prepare('DELETE FROM known_networks WHERE user_id = ?'),
   deleteUser: db.prepare('DELETE FROM users WHERE id = ?'),
   deleteInvitations: db.prepare('DELETE FROM invitations WHERE account_id = ?'),
   deleteInvitationsBy: db.prepare('DELETE FROM invitations WHERE account_id = ? AND invited_by = ?'),
-  deleteSessionsIn: db.prepare('DELETE FROM sessions WHERE account_id = ?'),
   grants: db.prepare<{ keyUuid: Uint8Array; accountId: number }, [number, number | null]>(
     'SELECT key_uuid AS keyUuid, account_id AS accountId FROM oauth_grants WHERE user_id = ? AND account_id = coalesce(?, account_id)',
   ),
@@ -184,8 +172,8 @@ export function createUserWithPassword(app: App, tx: Tx, actor: Actor, input: Ne
     throw conflict('user_exists', 'A user with this address already exists; invite that user to the team instead.')
   const uuid = input.uuid ?? newUuid()
   const now = app.eventTime()
-  const row = sql(tx.db).insert.get(uuid, email, userName(input.name, email), passwordHash, now, now)
-  const user = row && findUser(tx.db, row.id)
+  sql(tx.db).insert.run({ uuid, email, name: userName(input.name, email), passwordHash, createdAt: now })
+  const user = findUserByUuid(tx.db, uuid)
   if (!user) throw new Error('the user was not stored')
   auditChange(app, tx, actor, 'user.created', uuid, { email })
   addMember(app, tx, actor, user, role, input.isProvided)
@@ -244,70 +232,31 @@ export function endUserGrants(tx: Tx, userId: number, inAccount: number | null =
 }
 
 function deleteUserWithoutTeam(tx: Tx, userId: number): void {
-  const statements = sql(tx.db)
-  if (statements.isMember.get(userId)) return
-  statements.deleteSessions.run(userId)
-  statements.deleteResets.run(userId)
-  statements.deleteIdentities.run(userId)
-  statements.deletePasskeys.run(userId)
-  statements.deleteNetworks.run(userId)
-  statements.deleteUser.run(userId)
+  if (!sql(tx.db).isMember.get(userId)) sql(tx.db).deleteUser.run(userId)
 }
 
 /**
- * Removes the team of an account that is being deleted: members, invitations, sessions, and users who belong to no
- * other account.
+ * Removes the team of an account that is being deleted: invitations, members with their sessions, and users who belong
+ * to no other account.
  */
 export function removeTeam(tx: Tx, accountId: number): void {
-  const statements = sql(tx.db)
-  statements.deleteInvitations.run(accountId)
-  statements.deleteSessionsIn.run(accountId)
-  for (const member of statements.members.all(accountId)) deleteMembership(tx, accountId, member)
+  sql(tx.db).deleteInvitations.run(accountId)
+  for (const member of listMembers(tx.db, accountId)) deleteMembership(tx, accountId, member)
 }
 
-/**
- * Stores a new password; every link that could set another becomes invalid.
- * @param passwordHash null: the user has none any more
- */
-export function storePassword(tx: Tx, userId: number, passwordHash: string | null, now: Millis): void {
-  sql(tx.db).setPassword.run(passwordHash, now, userId)
-  sql(tx.db).deleteResets.run(userId)
+/** Changes a user. With another password, or none, every link that could set one becomes invalid. */
+export function changeUser(
+  tx: Tx,
+  id: number,
+  change: Partial<Omit<User, 'id' | 'uuid' | 'name' | 'createdAt'>>,
+): void {
+  const user = findUser(tx.db, id)
+  if (user) sql(tx.db).update.run({ ...user, ...change })
+  if (change.passwordHash !== undefined) sql(tx.db).deleteResets.run(id)
 }
 
-/** What is stored for the second factor; fields that are left out: none. */
-interface StoredTotp {
-  readonly secret?: Uint8Array
-  readonly enabledAt?: Millis
-  readonly recoveryCodes?: readonly string[]
-}
-
-/** Stores the second factor, of which no code was accepted yet. */
-export function storeTotp(tx: Tx, userId: number, totp: StoredTotp, now: Millis): void {
-  const { secret = null, enabledAt = null, recoveryCodes } = totp
-  sql(tx.db).setTotp.run(secret, enabledAt, recoveryCodes ? JSON.stringify(recoveryCodes) : null, now, userId)
-}
-
-/**
- * Records that a code of this time step was accepted; false when a code of this or a later step was accepted before.
- */
-export const consumeTotpStep = (tx: Tx, userId: number, step: number): boolean =>
-  sql(tx.db).takeStep.run(step, userId, step).changes === 1
-
-export const storeRecoveryCodes = (tx: Tx, userId: number, hashes: readonly string[]): void =>
-  void sql(tx.db).setRecoveryCodes.run(JSON.stringify(hashes), userId)
-
-export const storeEmail = (tx: Tx, userId: number, email: string, now: Millis): void =>
-  void sql(tx.db).setEmail.run(email, now, userId)
-
-/** Until then the user may sign in with a password although the service allows none. */
-export const allowPasswordUntil = (tx: Tx, userId: number, until: Millis): void =>
-  void sql(tx.db).setPasswordUntil.run(until, userId)
-
-/** @param since null: the user is no operator any more */
-export const setOperator = (tx: Tx, userId: number, since: Millis | null, now: Millis): void =>
-  void sql(tx.db).setOperator.run(since, now, userId)
-
-export const recordLogin = (tx: Tx, userId: number, at: Millis): void => void sql(tx.db).setLogin.run(at, userId)
+/** What a user without a second factor has. */
+export const NO_TOTP = { totpSecret: null, totpEnabledAt: null, totpLastStep: null, recoveryCodes: null } as const
 
 /** Row id of the user whom an identity provider, the issuer, has under this name, which never changes. */
 export const findIdentity = (db: Database, issuer: string, subject: string): number | undefined =>

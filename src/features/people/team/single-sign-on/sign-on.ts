@@ -22,6 +22,7 @@ import { endOtherSessions, listSessions } from '../sessions.ts'
 import { findFirstAccount } from '../setup.ts'
 import {
   addMember,
+  changeUser,
   createUserWithPassword,
   deleteMembership,
   findIdentity,
@@ -35,11 +36,9 @@ import {
   listMemberships,
   listProvidedMemberships,
   type Membership,
+  NO_TOTP,
   parseUserEmail,
   setMemberRole,
-  storeEmail,
-  storePassword,
-  storeTotp,
   type User,
 } from '../users.ts'
 import { findGrants } from './grants.ts'
@@ -133,9 +132,7 @@ const isOwnSession = ({ clock }: App, tx: Tx, user: User, { sessionId }: Browser
  * lets nobody in any more.
  */
 function removeCredentials(app: App, tx: Tx, user: User, { ipAddress }: Browser): void {
-  const now = app.eventTime()
-  storePassword(tx, user.id, null, now)
-  storeTotp(tx, user.id, {}, now)
+  changeUser(tx, user.id, { passwordHash: null, ...NO_TOTP })
   deletePasskeys(tx, user.id)
   endOtherSessions(app, tx, user.id)
   auditInAccounts(app, tx, user, 'user.credentials_removed', ipAddress)
@@ -201,7 +198,7 @@ function changeAddress(app: App, tx: Tx, user: User, email: string, { ipAddress 
     app.log.warn({ user: formatUuid(user.uuid) }, 'address not changed: another user has it')
     return
   }
-  storeEmail(tx, user.id, email, app.eventTime())
+  changeUser(tx, user.id, { email })
   auditInAccounts(app, tx, user, 'user.email_changed', ipAddress)
 }
 

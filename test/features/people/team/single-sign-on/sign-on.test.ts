@@ -255,7 +255,7 @@ test('a full team is skipped, and what was taken away elsewhere stays so; an inv
   const token = 'x'.repeat(43)
   service.app.db.run('UPDATE invitations SET token_hash = ?', [createHash('sha256').update(token).digest()])
   service.app.db.run(`WITH RECURSIVE n(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM n WHERE n < 500)
-    INSERT INTO users (uuid, email, name, created_at, updated_at) SELECT randomblob(16), n || '@full.test', '', 1, 1 FROM n`)
+    INSERT INTO users (uuid, email, name, created_at) SELECT randomblob(16), n || '@full.test', '', 1 FROM n`)
   service.app.db.run(
     "INSERT INTO members (account_id, user_id, role, is_provided, created_at) SELECT ?, id, 'viewer', 0, 1 FROM users WHERE email LIKE '%@full.test'",
     [service.actor.accountId],
