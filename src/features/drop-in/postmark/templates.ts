@@ -48,9 +48,9 @@ export function listTemplateViews(call: Call) {
   const window = readWindow(call, INVALID_QUERY)
   if (read('templatetype')?.toLowerCase() === 'layout' || read('layouttemplate'))
     return { TotalCount: 0, Templates: [] }
-  const { templates, total } = listTemplates(app.db, accountId, window)
-  app.workBudget.charge(accountId, templates.length)
-  return { TotalCount: total, Templates: templates.map(toListedView) }
+  const { rows, total } = listTemplates(app.db, accountId, window)
+  app.workBudget.charge(accountId, rows.length)
+  return { TotalCount: total, Templates: rows.map(toListedView) }
 }
 
 /** The template that the path names by its alias or its number. Throws `template_not_found`. */

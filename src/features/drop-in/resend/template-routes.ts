@@ -29,7 +29,7 @@ const NEW = Fields({ ...CHANGES.properties, name: TEXT })
 
 export const templateRoutes = [
   on('GET /templates', READS, (call) =>
-    pageOfRows(call, 'templates', getTemplate, (...of) => store.listTemplates(...of).templates, toListed),
+    pageOfRows(call, 'templates', getTemplate, (...of) => store.listTemplates(...of).rows, toListed),
   ),
   takes('POST /templates', WRITES, NEW, (call) => {
     const { name, alias, variables } = call.body

@@ -159,7 +159,7 @@ export const toTemplateWire = (template: Template, account_id: string) =>
   toWire(TemplateRecord, template, { account_id, test_data: readTestData(template) ?? null })
 
 export const toTemplateRowWire = (template: ListedTemplate, account_id: string) =>
-  toWire(TemplateRow, template, { account_id, truncated: template.isTruncated })
+  toWire(TemplateRow, template, { account_id, truncated: template.isTruncated === 1 })
 
 export const RenderBody = S.StrictObject(
   {

@@ -80,10 +80,8 @@ export const templateRoutes = (app: App, options: TemplateRouteOptions) =>
       '/',
       ({ actor, query }) => {
         const page = parsePage(query)
-        const { templates, total } = listTemplates(app.db, actor.accountId, page, query.search, query.alias)
-        return pageById(templates, { ...page, total }, (template) =>
-          model.toTemplateRowWire(template, actor.accountUuid),
-        )
+        const { rows, total } = listTemplates(app.db, actor.accountId, page, query.search, query.alias)
+        return pageById(rows, { ...page, total }, (template) => model.toTemplateRowWire(template, actor.accountUuid))
       },
       {
         query: model.TemplateListQuery,

@@ -7,7 +7,7 @@ import { prepareCount, requirePlanCapacity, storeWithinPlan } from '#features/co
 import type { Actor, App } from '#features/core/app/app.ts'
 import { auditChange, describeChanges } from '#features/core/audit-logs/audit.ts'
 import { insertSql, prepareStatements, setSql } from '#platform/db/open.ts'
-import { belowId, type RowWindow } from '#platform/db/row-window.ts'
+import { newestFirst, type RowWindow } from '#platform/db/row-window.ts'
 import { AppError, conflict, invalid } from '#platform/errors.ts'
 import { notFoundById } from '#platform/http/schemas.ts'
 import { parseName } from '#platform/http/validation.ts'
@@ -25,8 +25,8 @@ export type TemplateName = Pick<Template, 'alias' | 'locale'>
 
 /** A template as listed: without long bodies. */
 export interface ListedTemplate extends Omit<Template, 'testData'> {
-  /** Whether a long body is omitted. */
-  readonly isTruncated: boolean
+  /** 1: a long body is omitted. */
+  readonly isTruncated: number
 }
 
 export interface TemplateInput extends Pick<Template, 'alias' | 'name' | 'subject' | 'htmlBody' | 'textBody'> {
@@ -63,8 +63,6 @@ const isLongSql = (column: string): string => `coalesce(octet_length(${column}),
 const LISTED_BODIES = `CASE WHEN ${isLongSql('html_body')} THEN NULL ELSE html_body END AS htmlBody,
   CASE WHEN ${isLongSql('text_body')} THEN NULL ELSE text_body END AS textBody, (${isLongSql('html_body')} OR ${isLongSql('text_body')}) AS isTruncated`
 
-type StoredListedTemplate = Omit<ListedTemplate, 'isTruncated'> & { readonly isTruncated: number }
-
 /** What a change may change. */
 const CHANGEABLE = 'alias locale name subject htmlBody textBody testData version updatedAt'
 
@@ -95,17 +93,12 @@ const sql = prepareStatements((db) => ({
   byRowId: db.prepare<TemplateName, [number, number]>(
     'SELECT alias, locale FROM templates WHERE account_id = ? AND id = ? AND deleted_at IS NULL',
   ),
-  aliasOwner: db.prepare<{ id: number }, [number, string, string | null]>(
-    'SELECT id FROM templates WHERE account_id = ? AND alias = ? AND locale IS ? AND deleted_at IS NULL',
-  ),
   // Uses the index of existing rows, so that deleted rows are not scanned, however many there are. A search reads alias
   // and name of every template of the account: at most MAX_TEMPLATES. They precede the bodies in a row.
-  page: db.prepare<StoredListedTemplate, [number, string, string | null, number, number, number]>(
-    `SELECT ${COLUMNS}, ${LISTED_BODIES} FROM templates WHERE id IN (SELECT id FROM templates INDEXED BY templates_alias
-     WHERE account_id = ?1 AND deleted_at IS NULL AND ${MATCHES} AND id < ?4 ORDER BY id DESC LIMIT ?5 OFFSET ?6) ORDER BY id DESC`,
-  ),
-  count: db.prepare<{ n: number }, [number, string, string | null]>(
-    `SELECT COUNT(*) AS n FROM templates INDEXED BY templates_alias WHERE account_id = ?1 AND deleted_at IS NULL AND ${MATCHES}`,
+  list: newestFirst<ListedTemplate, [number, string, string | null]>(
+    db,
+    `SELECT ${COLUMNS}, ${LISTED_BODIES} FROM templates`,
+    `templates INDEXED BY templates_alias WHERE account_id = ?1 AND deleted_at IS NULL AND ${MATCHES}`,
   ),
   insert: db.prepare(insertSql('templates', `uuid accountId foreignId createdAt ${CHANGEABLE}`)),
   update: db.prepare(`UPDATE templates SET ${setSql(CHANGEABLE)} WHERE id = $id`),
@@ -116,7 +109,7 @@ const sql = prepareStatements((db) => ({
 
 /** Whether the account has a template with this alias and exactly this locale. */
 export const hasTemplate = (db: Database, accountId: number, alias: string, locale: string | null = null): boolean =>
-  sql(db).aliasOwner.get(accountId, alias, locale) !== null
+  findTemplateByAlias(db, accountId, alias, locale) !== undefined
 
 /** The template with this alias and exactly this locale. */
 export const findTemplateByAlias = (
@@ -198,23 +191,19 @@ export const toTemplateSource = ({ subject, htmlBody, textBody }: Sources): Temp
  * @param search part of alias or name; empty: all templates
  * @param alias whole alias, whose languages are listed; null: all templates
  */
-export function listTemplates(
+export const listTemplates = (
   db: Database,
   accountId: number,
   page: RowWindow,
   search = '',
   alias: string | null = null,
-): { templates: ListedTemplate[]; total: number } {
-  const wanted = search.replace(/[A-Z]/g, (letter) => letter.toLowerCase())
-  const rows = sql(db).page.all(accountId, wanted, alias, belowId(page), page.limit, page.offset)
-  return {
-    templates: rows.map((row) => ({ ...row, isTruncated: row.isTruncated === 1 })),
-    total: countTemplates(db, accountId, wanted, alias),
-  }
-}
-
-const countTemplates = (db: Database, accountId: number, wanted = '', alias: string | null = null): number =>
-  sql(db).count.get(accountId, wanted, alias)?.n ?? 0
+): { rows: ListedTemplate[]; total: number } =>
+  sql(db).list(
+    page,
+    accountId,
+    search.replace(/[A-Z]/g, (letter) => letter.toLowerCase()),
+    alias,
+  )
 
 /**
  * Creates a template once all its parts are known to be renderable. Throws 422 `template_error` with a detail for each
@@ -234,7 +223,7 @@ export async function createTemplate(
     requireUnusedAlias(tx.db, actor.accountId, provided)
     requireUnusedForeignId(tx.db, actor.accountId, foreignId)
     requirePlanCapacity(app, tx, actor.accountId, 'templates', sql(tx.db).existing)
-    if (countTemplates(tx.db, actor.accountId) >= MAX_TEMPLATES)
+    if (sql(tx.db).existing.get(actor.accountId, MAX_TEMPLATES)?.n === MAX_TEMPLATES)
       throw conflict(
         'too_many_templates',
         `An account has at most ${MAX_TEMPLATES} templates; delete one you no longer need.`,
