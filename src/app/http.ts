@@ -364,7 +364,7 @@ export function createRoutes(
       add: (tx, input, toActor) => addAccount(app, tx, { ...input, plan: 'unlimited' }, toActor),
     }),
     mcpRoutes({ version: VERSION, fetch }),
-    oauthRoutes(app, people, authenticator),
+    oauthRoutes(app, people),
     confirmPages(app, findActiveSlug),
     resendRoutes(app, { maxAttempts, takeRate, renderedBodies, deleteDomain, hasOpenMail }),
     mailgunRoutes(app, { takeRate, parser, deleteDomain }),

@@ -7,7 +7,6 @@ import { Elysia } from 'elysia'
 import { API, type Api } from '#client/api.ts'
 import { createClient } from '#client/client.ts'
 import { authenticated } from '#features/core/app/http.ts'
-import { isToken } from '#features/people/team/oauth/grants.ts'
 import { hasScope } from '#features/setup/api-keys/scopes.ts'
 import { AppError } from '#platform/errors.ts'
 import { anyKey } from '#platform/http/access.ts'
@@ -72,14 +71,7 @@ export const mcpRoutes = ({ version, fetch }: McpRouteOptions) =>
       const missing = called && findMissing(called)
       const context = requestContext(request)
       if (missing) {
-        const problem = `This API key lacks the scope ${missing}, which ${called.name} needs; use a key that has it.`
-        // A client that has its token from a user can ask the user for more.
-        if (isToken(readApiKey(request.headers)))
-          throw new AppError(403, 'insufficient_scope', problem, {
-            headers: {
-              'www-authenticate': `Bearer error="insufficient_scope", scope="${[...actor.scopes, ...called.scopes].join(' ')}"`,
-            },
-          })
+        const problem = `This API key lacks the scope ${missing}, which ${called.name} needs; use a key that has it, or connect again and allow it.`
         if (context) context.error = new AppError(403, 'insufficient_scope', problem)
         return errorMessage(message.id ?? null, INVALID_PARAMS_CODE, problem)
       }

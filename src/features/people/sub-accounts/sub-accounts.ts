@@ -20,7 +20,7 @@ import { auditChange, describeChanges } from '#features/core/audit-logs/audit.ts
 import type { InviteOwner } from '#features/people/team/invitations.ts'
 import { hashPassword, requireStrongPassword } from '#features/people/team/passwords.ts'
 import { createUserWithPassword, findUserByEmail, parseUserEmail } from '#features/people/team/users.ts'
-import { createApiKey } from '#features/setup/api-keys/keys.ts'
+import { insertApiKey } from '#features/setup/api-keys/keys.ts'
 import type { ApiKey } from '#features/setup/api-keys/model.ts'
 import type { Tx } from '#platform/db/commit.ts'
 import { AppError, invalid } from '#platform/errors.ts'
@@ -152,16 +152,15 @@ export async function deleteSubAccount(
 }
 
 /** Creates a key of a sub-account, with at most the scopes of the actor. Throws 404. */
-export async function createSubAccountKey(
+export const createSubAccountKey = (
   app: App,
   actor: Actor,
   id: string,
-  input: Parameters<typeof createApiKey>[2],
-): Promise<ApiKey & { key: string }> {
-  const account = getSubAccount(app, actor, id)
-  return createApiKey(app, actIn(actor, account), input, (tx, keyId) => {
-    // The sub-account may have been deleted while this call waited for the transaction.
-    getSubAccount(app, actor, id, tx.db)
-    auditChange(app, tx, actor, 'sub_account.api_key_created', account.uuid, { api_key_id: keyId })
+  input: Parameters<typeof insertApiKey>[3],
+): Promise<ApiKey & { key: string }> =>
+  app.commit.write((tx) => {
+    const account = getSubAccount(app, actor, id, tx.db)
+    const created = insertApiKey(app, tx, actIn(actor, account), input)
+    auditChange(app, tx, actor, 'sub_account.api_key_created', account.uuid, { api_key_id: created.id })
+    return created
   })
-}

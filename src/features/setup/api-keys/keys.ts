@@ -83,15 +83,20 @@ export const listApiKeys = (db: Database, accountId: number): ApiKey[] => sql(db
  * Creates a key and returns it in clear; it is never returned again.
  * @param input.scopes if empty, the key gets all scopes of the actor
  * @param input.limits where the key may be used; what is missing is as for the actor
- * @param input.key provided by the operator in place of a random key
- * @param inTransaction runs in the same transaction; if it throws, no key is created
+ * @param input.key provided in place of a random key
  */
-export async function createApiKey(
-  app: App,
-  actor: Actor,
-  input: { name: string; scopes?: readonly string[] | null | undefined; limits?: LimitsInput; key?: string },
-  inTransaction?: (tx: Tx, id: string) => void,
-): Promise<ApiKey & { key: string }> {
+export const createApiKey = (app: App, actor: Actor, input: NewKey): Promise<ApiKey & { key: string }> =>
+  app.commit.write((tx) => insertApiKey(app, tx, actor, input))
+
+interface NewKey {
+  readonly name: string
+  readonly scopes?: readonly string[] | null | undefined
+  readonly limits?: LimitsInput
+  readonly key?: string
+}
+
+/** The same in the transaction of the caller. */
+export function insertApiKey(app: App, tx: Tx, actor: Actor, input: NewKey): ApiKey & { key: string } {
   const name = parseName(input.name)
   const limits = applyLimits(app, actor, actor.limits ?? {}, input.limits ?? {})
   const scopes = resolveScopes(actor, input.scopes ?? [], limits)
@@ -102,18 +107,11 @@ export async function createApiKey(
   const id = formatUuid(uuid)
   const keyPrefix = key.slice(0, SHOWN_PREFIX_LENGTH)
   const createdAt = app.eventTime()
-  await app.commit.write((tx) => {
-    const hash = sha256(key)
-    if (sql(tx.db).byHash.get(hash)) throw conflict('api_key_exists', 'This key is already in use.')
-    const access = {
-      scopes: JSON.stringify(scopes),
-      expiresAt: limits.expiresAt ?? null,
-      limits: toLimitsJson(limits),
-    }
-    sql(tx.db).insert.run({ uuid, accountId: actor.accountId, name, hash, keyPrefix, ...access, createdAt })
-    auditChange(app, tx, actor, 'api_key.created', id, { name, scopes, ...toLimitsMetadata(limits) })
-    inTransaction?.(tx, id)
-  })
+  const hash = sha256(key)
+  if (sql(tx.db).byHash.get(hash)) throw conflict('api_key_exists', 'This key is already in use.')
+  const access = { scopes: JSON.stringify(scopes), expiresAt: limits.expiresAt ?? null, limits: toLimitsJson(limits) }
+  sql(tx.db).insert.run({ uuid, accountId: actor.accountId, name, hash, keyPrefix, ...access, createdAt })
+  auditChange(app, tx, actor, 'api_key.created', id, { name, scopes, ...toLimitsMetadata(limits) })
   return { id, name, keyPrefix, scopes, limits, lastUsedAt: null, createdAt, key }
 }
 
@@ -210,6 +208,12 @@ export const deleteKeysOfAccount = (tx: Tx, accountId: number): void => void sql
 export const deleteApiKey = (tx: Tx, accountId: number, uuid: Uint8Array): void =>
   void sql(tx.db).delete.run(uuid, accountId)
 
+/** Whose key it is, or was before it was revoked; says nothing about what the key may do. */
+export function findKeyOwner(db: Database, key: string): Pick<Actor, 'accountId' | 'id'> | undefined {
+  const row = sql(db).owner.get({ hash: sha256(key) })
+  return row ? { accountId: row.accountId, id: formatUuid(row.uuid) } : undefined
+}
+
 export type Authenticator = ReturnType<typeof createAuthenticator>
 
 const MAX_CACHED_KEYS = 10_000
@@ -294,11 +298,7 @@ export function createAuthenticator(app: App) {
       const row = uuid && sql(app.db).hash.get(uuid)
       return row ? authenticateHash(row.hash, clientIp) : undefined
     },
-    /** Whose key it is, or was before it was revoked; says nothing about what the key may do. */
-    findOwner(key: string): Pick<Actor, 'accountId' | 'id'> | undefined {
-      const row = sql(app.db).owner.get({ hash: sha256(key) })
-      return row ? { accountId: row.accountId, id: formatUuid(row.uuid) } : undefined
-    },
+    findOwner: (key: string) => findKeyOwner(app.db, key),
     /** Stores the times of last use; called periodically, so that requests need no write. */
     async flushLastUsed(): Promise<void> {
       if (lastUsed.size === 0) return

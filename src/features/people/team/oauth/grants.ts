@@ -5,10 +5,11 @@
 import type { Database } from 'bun:sqlite'
 import type { Actor, App, TeamRole } from '#features/core/app/app.ts'
 import { createSystemActor } from '#features/core/audit-logs/audit.ts'
-import { type Authenticator, createApiKey, revokeInTransaction } from '#features/setup/api-keys/keys.ts'
+import { type Authenticator, findKeyOwner, insertApiKey, revokeInTransaction } from '#features/setup/api-keys/keys.ts'
 import { hasScope } from '#features/setup/api-keys/scopes.ts'
 import { sha256 } from '#platform/crypto/crypto.ts'
 import { openSealed, sealJson } from '#platform/crypto/sealed-token.ts'
+import type { Tx } from '#platform/db/commit.ts'
 import { insertSql, prepareStatements } from '#platform/db/open.ts'
 import { AppError } from '#platform/errors.ts'
 import { formatUuid, parseUuid, type UuidBytes } from '#platform/ids.ts'
@@ -16,6 +17,7 @@ import type { Millis } from '#platform/time/clock.ts'
 import { days, hours, minutes, seconds } from '#platform/units.ts'
 import { createLinkToken } from '../links.ts'
 import { scopesOf } from '../roles.ts'
+import { listSessions } from '../sessions.ts'
 import type { oauthGrants } from '../tables.ts'
 import { findUser, listMemberships, toUserActor } from '../users.ts'
 
@@ -24,8 +26,6 @@ const CODE_VALID_MS = minutes(1)
 const VALID_MS = { access: hours(1), refresh: days(60) }
 /** How long the refresh token before the newest still counts, since an answer can be lost. */
 const GRACE_MS = minutes(1)
-/** Of a user in an account; beyond this, the one used longest ago ends. */
-const MAX_GRANTS_PER_USER = 20
 const CODE_CONTEXT = 'oauth-code'
 const TOKEN_PREFIX = 'tassis_oauth_'
 
@@ -38,6 +38,8 @@ interface Code {
   readonly drafts: boolean
   readonly accountId: number
   readonly userId: number
+  /** Row id of the session in which the user agreed: what ends it ends the code too. */
+  readonly sessionId: number
   /** Who may exchange the code, as `bindCode` returns it. */
   readonly binding: string
   /** The API key to create: it exists only once, so that a code is used only once. */
@@ -71,10 +73,7 @@ const sql = prepareStatements((db) => ({
     'SELECT key_uuid AS keyUuid, email FROM oauth_grants JOIN users ON users.id = user_id WHERE account_id = ?',
   ),
   renew: db.prepare('UPDATE oauth_grants SET generation = ?, issued_at = ? WHERE key_uuid = ?'),
-  ended: db.prepare<Row, [number, number, number]>(
-    `${SELECT} WHERE issued_at <= ? OR key_uuid IN
-     (SELECT key_uuid FROM oauth_grants WHERE user_id = ? AND account_id = ? ORDER BY issued_at DESC LIMIT -1 OFFSET ${MAX_GRANTS_PER_USER})`,
-  ),
+  old: db.prepare<Row, [number]>(`${SELECT} WHERE issued_at <= ?`),
 }))
 
 /** Who connected the programs of an account: email addresses by the ids of the API keys. */
@@ -108,45 +107,46 @@ function issueTokens({ keys, clock }: App, facts: Omit<Token, 'at'>, scopes: Ite
 const invalidGrant = (problem: string): AppError =>
   new AppError(400, 'invalid_grant', `${problem}; ask the user again.`)
 
-/** Ends grants, found in the same transaction, since another request may end them at the same time. */
-const endGrants = (app: App, find: (db: Database) => readonly (Row | null | undefined)[]): Promise<void> =>
-  app.commit.writeFromReserve((tx) => {
-    for (const row of find(tx.db))
-      if (row) revokeInTransaction(app, tx, createSystemActor(row), formatUuid(row.keyUuid))
-  })
+const endGrant = (app: App, tx: Tx, row: Row): void =>
+  revokeInTransaction(app, tx, createSystemActor(row), formatUuid(row.keyUuid))
 
-/** Ends the grants that were not used for too long, and those that a user has too many. */
-export const endOldGrants = (app: App, userId = 0, accountId = 0): Promise<void> =>
-  endGrants(app, (db) => sql(db).ended.all(app.clock.now() - VALID_MS.refresh, userId, accountId))
+const findByKey = (tx: Tx, keyId: string): Row | undefined => sql(tx.db).find.get(parseUuid(keyId) ?? null) ?? undefined
+
+/** Ends the grants that were not used for too long. */
+export const endOldGrants = (app: App): Promise<void> =>
+  app.commit.writeFromReserve((tx) => {
+    for (const row of sql(tx.db).old.all(app.clock.now() - VALID_MS.refresh)) endGrant(app, tx, row)
+  })
 
 /**
  * Exchanges a code for tokens. Throws 400 `invalid_grant`; a code that was used before also ends its grant.
  * @param field of the request, by its name
  */
-export async function exchangeCode(app: App, { findOwner }: Authenticator, field: (name: string) => string) {
-  const [code, clientId, verifier] = [field('code'), field('client_id'), field('code_verifier')]
-  const consent = openSealed<Code>(app.keys, code, CODE_CONTEXT)
-  const user = consent && findUser(app.db, consent.userId)
-  const membership = user && listMemberships(app.db, user.id).find(({ accountId }) => accountId === consent.accountId)
+export async function exchangeCode(app: App, field: (name: string) => string) {
+  const clientId = field('client_id')
+  const consent = openSealed<Code>(app.keys, field('code'), CODE_CONTEXT)
   const issuedAt = app.clock.now()
-  if (!membership || Math.abs(issuedAt - consent.at) >= CODE_VALID_MS)
-    throw invalidGrant('The code is not of this service, or has expired')
-  const { key, name, scopes, drafts, accountId } = consent
-  const endUsed = async (): Promise<AppError> => {
-    await endGrants(app, (db) => [sql(db).find.get(parseUuid(findOwner(key)?.id ?? '') ?? null)])
-    return invalidGrant('The code was used before, so its tokens were revoked')
-  }
-  if (findOwner(key)) throw await endUsed()
-  if (consent.binding !== bindCode(clientId, field('redirect_uri'), hash(verifier)))
-    throw invalidGrant('The code has another client_id, redirect_uri or code_verifier')
-  const actor: Actor = { ...toUserActor(user, membership), scopes: scopesOf(membership.role) }
-  const { id } = await createApiKey(app, actor, { name, scopes, key, limits: { drafts } }, (tx, keyId) =>
-    sql(tx.db).insert.run({ keyUuid: parseUuid(keyId) ?? null, accountId, userId: user.id, issuedAt }),
-  ).catch(async (error: unknown) => {
-    throw error instanceof AppError && error.code === 'api_key_exists' ? await endUsed() : error
+  const tokens = await app.commit.write((tx) => {
+    const user = consent && findUser(tx.db, consent.userId)
+    const membership = user && listMemberships(tx.db, user.id).find(({ accountId }) => accountId === consent.accountId)
+    const isCurrent = consent !== undefined && Math.abs(issuedAt - consent.at) < CODE_VALID_MS
+    if (!membership || !isCurrent || !listSessions(tx.db, user.id, issuedAt).some(({ id }) => id === consent.sessionId))
+      throw invalidGrant('The code is not of this service, or has expired')
+    const { key, name, scopes, drafts, accountId } = consent
+    const used = findKeyOwner(tx.db, key)
+    if (used) {
+      const row = findByKey(tx, used.id)
+      return row && endGrant(app, tx, row)
+    }
+    if (consent.binding !== bindCode(clientId, field('redirect_uri'), hash(field('code_verifier'))))
+      throw invalidGrant('The code has another client_id, redirect_uri or code_verifier')
+    const actor: Actor = { ...toUserActor(user, membership), scopes: scopesOf(membership.role) }
+    const { id } = insertApiKey(app, tx, actor, { name, scopes, key, limits: { drafts } })
+    sql(tx.db).insert.run({ keyUuid: parseUuid(id) ?? null, accountId, userId: user.id, issuedAt })
+    return issueTokens(app, { id, client: hash(clientId), generation: 0 }, scopes)
   })
-  await endOldGrants(app, user.id, accountId)
-  return issueTokens(app, { id, client: hash(clientId), generation: 0 }, scopes)
+  if (!tokens) throw invalidGrant('The code was used before, so its tokens were revoked')
+  return tokens
 }
 
 /** A token and its grant, while its user belongs to the account; undefined for any other text. */
@@ -174,8 +174,7 @@ export async function refreshTokens(app: App, text: string, clientId: string) {
       throw invalidGrant('The refresh token has expired, was revoked or has another client_id')
     const generation = token.generation + 1
     if (generation > row.generation) sql(tx.db).renew.run(generation, now, row.keyUuid)
-    else if (generation < row.generation || now - row.issuedAt >= GRACE_MS)
-      return revokeInTransaction(app, tx, createSystemActor(row), token.id)
+    else if (generation < row.generation || now - row.issuedAt >= GRACE_MS) return endGrant(app, tx, row)
     return issueTokens(app, { ...token, generation }, scopesOfGrant(row))
   })
   if (!tokens) throw invalidGrant('The refresh token was used before, so all tokens were revoked')
@@ -184,7 +183,10 @@ export async function refreshTokens(app: App, text: string, clientId: string) {
 
 /** Ends the grant of any of its tokens (RFC 7009). */
 export const revokeToken = (app: App, text: string): Promise<void> =>
-  endGrants(app, (db) => [(findGrant(app, db, text, 'access') ?? findGrant(app, db, text, 'refresh'))?.row])
+  app.commit.writeFromReserve((tx) => {
+    const { row } = findGrant(app, tx.db, text, 'access') ?? findGrant(app, tx.db, text, 'refresh') ?? {}
+    if (row) endGrant(app, tx, row)
+  })
 
 /** The actor of an access token: the API key of its grant. Throws as `authenticate` does. */
 export function authenticateToken(app: App, keys: Authenticator, text: string, clientIp: () => string) {

@@ -6,7 +6,6 @@
  */
 import { Elysia } from 'elysia'
 import type { Actor, App } from '#features/core/app/app.ts'
-import type { Authenticator } from '#features/setup/api-keys/keys.ts'
 import { RESTRICTED_SCOPES } from '#features/setup/api-keys/scopes.ts'
 import { AppError } from '#platform/errors.ts'
 import { html, ownFormResponse, PAGE_HEADERS } from '#platform/http/html.ts'
@@ -25,6 +24,7 @@ import { getCsrfToken, isValidCsrfToken, requireSessionId } from '../sessions.ts
 import { listMemberships } from '../users.ts'
 import { createClientId, findClient, isOnLoopback, isRedirectOf, parseClient } from './clients.ts'
 import { bindCode, createCode, exchangeCode, refreshTokens, revokeToken } from './grants.ts'
+import texts from './scopes.json' with { type: 'json' }
 
 /** Of a network: hosted assistants ask for all their users from few addresses. */
 const RATE = { burst: 200, ratePerSecond: 4 }
@@ -36,13 +36,9 @@ const CHALLENGE = /^[\w-]{43}$/
 /** RFC 6749 appendix A.5; it is part of the cookie. */
 const STATE = /^[ -~]{0,1000}$/
 
-/** The scopes that tools of /mcp need, and their words on the page. */
-const READ = 'emails:read analytics:read domains:read templates:read suppressions:read webhooks:read mailboxes:read'
-const CHANGE = 'emails:send domains:write suppressions:write webhooks:write mailboxes:write'
-export const OFFERED_SCOPES: readonly string[] = `${READ} ${CHANGE}`.split(' ')
-const LABELS =
-  'Sent emails and what became of them, Analytics, Domains, Templates, Suppressed addresses, Webhooks and their deliveries, Mailboxes with their messages, Send emails, Verify domains, Take addresses off the suppression list, Repeat webhook deliveries, Take messages of mailboxes'
-const toLabel = (scope: string) => LABELS.split(', ')[OFFERED_SCOPES.indexOf(scope)]
+/** The scopes that tools of /mcp need, with their words on the page. */
+const LABELS: Readonly<Record<string, string>> = { ...texts.read, ...texts.change }
+export const OFFERED_SCOPES: readonly string[] = Object.keys(LABELS)
 
 /** A request of a program, whose client and redirect URI are right. */
 interface Flow {
@@ -63,10 +59,15 @@ export const findResourceMetadata = (config: App['config']): string | undefined 
 const stale = (): AppError =>
   new AppError(400, 'stale', 'This was begun elsewhere or too long ago, or is answered. Begin again in the program.')
 
+/** Never sent on to the program: anybody can register an address, and no link to this service may lead there. */
+function requireRight(isRight: boolean, problem: string): void {
+  if (!isRight) throw new AppError(400, 'invalid_request', `The request of the program is wrong: its ${problem}.`)
+}
+
 const toPlace = (uri: URL): string =>
   uri.protocol === 'https:' ? uri.host : `a program on this device${isOnLoopback(uri) ? '' : ` (${uri.protocol})`}`
 
-export function oauthRoutes(app: App, auth: AuthContext, authenticator: Authenticator) {
+export function oauthRoutes(app: App, auth: AuthContext) {
   const { clock, config, db } = app
   const routes = new Elysia()
   if (findResourceMetadata(config) === undefined) return routes
@@ -118,7 +119,7 @@ export function oauthRoutes(app: App, auth: AuthContext, authenticator: Authenti
     if (!isOurs(field('resource'))) throw new AppError(400, 'invalid_target', `resource must be ${link('/mcp')}.`)
     const grantType = field('grant_type')
     if (grantType === 'refresh_token') return refreshTokens(app, field('refresh_token'), field('client_id'))
-    if (grantType === 'authorization_code') return exchangeCode(app, authenticator, field)
+    if (grantType === 'authorization_code') return exchangeCode(app, field)
     throw new AppError(400, 'unsupported_grant_type', 'grant_type must be authorization_code or refresh_token.')
   })
   const revoke = answer((field) => revokeToken(app, field('token')))
@@ -132,9 +133,9 @@ export function oauthRoutes(app: App, auth: AuthContext, authenticator: Authenti
   const cookie = createFlowCookie<Flow>(app, 'tassis_oauth', minutes(15))
   const { act, show } = createFormPages(auth)
   /** Sends the browser back to the program (RFC 9207: with the issuer). */
-  const goBack = ({ redirectUri, state }: Flow, facts: object, ...cookies: string[]): Response => {
+  const goBack = ({ redirectUri, state }: Flow, facts: object): Response => {
     const query = new URLSearchParams({ ...facts, ...(state !== '' && { state }), iss: link('') })
-    return redirectTo(`${redirectUri}${redirectUri.includes('?') ? '&' : '?'}${query}`, ...cookies)
+    return redirectTo(`${redirectUri}${redirectUri.includes('?') ? '&' : '?'}${query}`, cookie.end)
   }
   /** The account that the user chose, or that of the session; and the scopes that its role can give. */
   const findChoice = (actor: Actor, { scopes }: Flow, chosen: string) => {
@@ -147,13 +148,12 @@ export function oauthRoutes(app: App, auth: AuthContext, authenticator: Authenti
   const showConsent = ({ field }: Form, actor: Actor, flow: Flow, message?: string): Response => {
     const { user, accounts, account, offered } = findChoice(actor, flow, field('account'))
     const uri = new URL(flow.redirectUri)
-    const boxes = (scopes: string, isTicked: boolean) =>
-      offered
-        .filter((scope) => scopes.includes(scope))
-        .map(
-          (scope) =>
-            html`<label class="box"><input type="checkbox" name="${scope}" value="yes"${isTicked && html` checked`}> ${toLabel(scope)}</label>`,
-        )
+    const boxes = (labels: Readonly<Record<string, string>>, isTicked: boolean) =>
+      Object.entries(labels).map(
+        ([scope, label]) =>
+          offered.includes(scope) &&
+          html`<label class="box"><input type="checkbox" name="${scope}" value="yes"${isTicked && html` checked`}> ${label}</label>`,
+      )
     const others = accounts.filter((other) => other !== account)
     const problem = offered.length > 0 ? message : 'Your role here allows nothing that the program can be given.'
     const page = userPage(
@@ -166,8 +166,8 @@ ${others.length > 0 && html`<p>Another account: ${others.map(({ uuid, name }) =>
 ${hiddenField('csrf_token', getCsrfToken(app, requireSessionId(actor)))}
 ${hiddenField('request', flow.binding)}
 ${hiddenField('account', formatUuid(account.uuid))}
-<fieldset><legend>It may read</legend>${boxes(READ, true)}</fieldset>
-<fieldset><legend>It may also</legend>${boxes(CHANGE, false)}</fieldset>
+<fieldset><legend>It may read</legend>${boxes(texts.read, true)}</fieldset>
+<fieldset><legend>It may also</legend>${boxes(texts.change, false)}</fieldset>
 ${offered.includes('emails:send') && html`<fieldset><legend>When it sends emails</legend><label class="box"><input type="checkbox" name="drafts" value="yes" checked> They wait until a person releases them</label></fieldset>`}
 <button name="decision" value="allow">Connect</button>
 <button class="quiet" name="decision" value="deny">Cancel</button>
@@ -184,21 +184,17 @@ ${offered.includes('emails:send') && html`<fieldset><legend>When it sends emails
     requireSeldom(request)
     const [clientId, redirectUri, challenge] = [field('client_id'), field('redirect_uri'), field('code_challenge')]
     const client = await findClient(app, clientId)
-    // Nothing is sent to an address that the program did not name before.
-    if (!isRedirectOf(client, redirectUri))
-      throw new AppError(400, 'invalid_request', 'The redirect_uri is not one of the program.')
     const state = new URL(request.url).searchParams.get('state') ?? ''
-    if (!STATE.test(state))
-      throw new AppError(400, 'invalid_request', 'The state of the program must have at most 1,000 ASCII characters.')
+    requireRight(isRedirectOf(client, redirectUri), 'redirect_uri is not one that it named before')
+    requireRight(STATE.test(state), 'state has more than 1,000 characters, or others than ASCII')
+    requireRight(field('response_type') === 'code', 'response_type is not code')
+    requireRight(field('code_challenge_method') === 'S256' && CHALLENGE.test(challenge), 'PKCE is missing or not S256')
+    requireRight(isOurs(field('resource')), `resource is not ${link('/mcp')}`)
     const asked = field('scope').split(' ')
     const known = OFFERED_SCOPES.filter((scope) => asked.includes(scope))
     const scopes = known.length > 0 ? known : OFFERED_SCOPES
     const binding = bindCode(clientId, redirectUri, challenge)
     const flow: Flow = { name: client.name, redirectUri, state, scopes, binding }
-    if (field('response_type') !== 'code') return goBack(flow, { error: 'unsupported_response_type' })
-    if (!isOurs(field('resource'))) return goBack(flow, { error: 'invalid_target' })
-    if (field('code_challenge_method') !== 'S256' || !CHALLENGE.test(challenge))
-      return goBack(flow, { error: 'invalid_request', error_description: 'PKCE with S256 is required.' })
     return redirectTo(CONSENT_PATH, cookie.begin(flow))
   })
   const ask = show((form) => {
@@ -213,21 +209,17 @@ ${offered.includes('emails:send') && html`<fieldset><legend>When it sends emails
     if (!isOwn || flow?.binding !== field('request')) throw stale()
     const { user, account, offered } = findChoice(actor, flow, field('account'))
     const scopes = offered.filter((scope) => field(scope) !== '')
-    const isAllowed = field('decision') === 'allow'
-    if (isAllowed && scopes.length === 0) return showConsent(form, actor, flow, 'Tick at least one box, or cancel.')
+    if (field('decision') !== 'allow') return goBack(flow, { error: 'access_denied' })
+    if (scopes.length === 0) return showConsent(form, actor, flow, 'Tick at least one box, or cancel.')
     const drafts = scopes.includes('emails:send') && field('drafts') !== ''
-    const excluded = drafts ? scopes.filter((scope) => !RESTRICTED_SCOPES.includes(scope)).map(toLabel) : []
-    if (isAllowed && excluded.length > 0)
-      return showConsent(
-        form,
-        actor,
-        flow,
-        `If its emails wait, it cannot also: ${excluded.join(', ')}. Choose one of the two.`,
-      )
+    const excluded = drafts ? scopes.filter((scope) => !RESTRICTED_SCOPES.includes(scope)) : []
+    const names = excluded.map((scope) => LABELS[scope]).join(', ')
+    if (names !== '')
+      return showConsent(form, actor, flow, `If its emails wait, it cannot also: ${names}. Choose one of the two.`)
     // A second click gets a code of its own, since the browser drops the answer to the first.
     const { name, binding } = flow
-    const code = createCode(app, { name, scopes, drafts, binding, accountId: account.accountId, userId: user.id })
-    return goBack(flow, isAllowed ? { code } : { error: 'access_denied' }, cookie.end)
+    const whose = { accountId: account.accountId, userId: user.id, sessionId: requireSessionId(actor) }
+    return goBack(flow, { code: createCode(app, { name, scopes, drafts, binding, ...whose }) })
   })
   return routes
     .get('/oauth/authorize', authorize, hiddenRoute)
