@@ -11,11 +11,10 @@ import type { Attempts } from './attempts.ts'
 import { auditInAccounts, consumeFactors, onlyByProvider, recordFailedLogin, requireActorUser } from './login.ts'
 import { hashPassword, requireStrongPassword, verifyPassword } from './passwords.ts'
 import {
+  changeSession,
   endOtherSessions,
   findPasswordTime,
   forgetSecondFactors,
-  recordPassword,
-  recordSecondFactor,
   requireOwnSecondFactor,
   requireSessionId,
 } from './sessions.ts'
@@ -64,7 +63,7 @@ export async function changePassword(
       throw conflict('password_changed', 'The password has been changed since then; sign in with the new one.')
     changeUser(tx, user.id, { passwordHash })
     endOtherSessions(app, tx, user.id, requireSessionId(actor))
-    recordPassword(tx, requireSessionId(actor), app.clock.now())
+    changeSession(tx, requireSessionId(actor), { passwordAt: app.clock.now() })
     auditInAccounts(app, tx, user, 'user.password_changed', undefined, actor)
   })
   attempts.resetCodeFailures(checked.email)
@@ -105,7 +104,7 @@ export function confirmTotp(app: App, attempts: Attempts, actor: Actor, code: st
     const { codes, hashes } = createRecoveryCodes()
     const now = app.eventTime()
     changeUser(tx, user.id, { totpEnabledAt: now, totpLastStep: step, recoveryCodes: JSON.stringify(hashes) })
-    recordSecondFactor(tx, requireSessionId(actor), now)
+    changeSession(tx, requireSessionId(actor), { secondFactorAt: now })
     auditInAccounts(app, tx, user, 'user.totp_enabled', undefined, actor)
     return codes
   })
@@ -189,7 +188,7 @@ export async function confirmPassword(app: App, attempts: Attempts, actor: Actor
   await app.commit.write((tx) => {
     if (findUser(tx.db, checked.id)?.passwordHash !== checked.passwordHash)
       throw conflict('password_changed', 'The password has been changed since then; enter the new one.')
-    const id = recordPassword(tx, requireSessionId(actor), app.clock.now())
+    const id = changeSession(tx, requireSessionId(actor), { passwordAt: app.clock.now() })
     if (id !== undefined) auditChange(app, tx, actor, 'session.password_confirmed', id)
   })
   attempts.recordSuccess(checked.email, actor.ipAddress ?? '')
@@ -204,7 +203,7 @@ export async function confirmCode(app: App, attempts: Attempts, actor: Actor, co
     const user = findUser(tx.db, checked.id)
     if (!user || user.totpEnabledAt === null) throw conflict('totp_not_enabled', 'No authenticator app is in use.')
     if (!consumeFactors(app, attempts, tx, user, code, ipAddress)) return false
-    recordSecondFactor(tx, requireSessionId(actor), app.eventTime())
+    changeSession(tx, requireSessionId(actor), { secondFactorAt: app.eventTime() })
     auditInAccounts(app, tx, user, 'user.code_confirmed', undefined, actor)
     return true
   })

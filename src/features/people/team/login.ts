@@ -17,12 +17,12 @@ import { minutes } from '#platform/units.ts'
 import type { Attempts } from './attempts.ts'
 import { verifyPassword } from './passwords.ts'
 import {
+  changeSession,
   endOtherSessions,
   endSession,
   findSession,
   requireSessionId,
   type SignInProof,
-  setSessionAccount,
   startSession,
 } from './sessions.ts'
 import { consumeCode } from './totp.ts'
@@ -303,7 +303,7 @@ export const switchAccount = (app: App, actor: Actor, accountId: string): Promis
     const memberships = listMemberships(tx.db, requireActorUser(app, actor, tx.db).id)
     const found = memberships.find(({ uuid }) => formatUuid(uuid) === accountId.toLowerCase())
     if (!found) throw notFound('account_not_found', 'You belong to no account with this id.')
-    setSessionAccount(tx, requireSessionId(actor), found.accountId)
+    changeSession(tx, requireSessionId(actor), { accountId: found.accountId })
     announceAccessChange(app, tx, actor.accountId)
     const actorThere = actIn(actor, { id: found.accountId, uuid: found.uuid })
     auditChange(app, tx, actorThere, 'session.account_changed', found.uuid, undefined, 'account')

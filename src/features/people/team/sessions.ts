@@ -9,7 +9,7 @@ import type { Actor, App, TeamRole } from '#features/core/app/app.ts'
 import { auditChange } from '#features/core/audit-logs/audit.ts'
 import { equalBytes, hmacSha256 } from '#platform/crypto/crypto.ts'
 import type { Tx } from '#platform/db/commit.ts'
-import { prepareStatements } from '#platform/db/open.ts'
+import { prepareStatements, setSql } from '#platform/db/open.ts'
 import { AppError } from '#platform/errors.ts'
 import {
   formatCookie,
@@ -31,28 +31,22 @@ import { endUserGrants, type Membership, toUserActor, type User } from './users.
 /** How long a browser stays signed in without being used. */
 const SESSION_MS = days(14)
 
-export type Session = Readonly<
-  Pick<
-    typeof sessions.$inferSelect,
-    'id' | 'uuid' | 'ipAddress' | 'userAgent' | 'lastSeenAt' | 'expiresAt' | 'createdAt'
-  >
->
+type Row = Readonly<typeof sessions.$inferSelect>
 
-type LiveSessionRow = Readonly<
-  Pick<typeof sessions.$inferSelect, 'id' | 'tokenHash' | 'lastSeenAt' | 'accountId'> & {
-    userUuid: Uint8Array
-    accountUuid: Uint8Array
-    role: TeamRole
-  }
->
-type FactorsRow = Readonly<
-  Pick<typeof sessions.$inferSelect, 'secondFactorAt'> & {
-    operatorAt: number | null
-    totpEnabledAt: number | null
-    hasPasskey: number
-  }
->
-type EndedSession = Readonly<Pick<typeof sessions.$inferSelect, 'uuid' | 'accountId'>>
+export type Session = Pick<Row, 'id' | 'uuid' | 'ipAddress' | 'userAgent' | 'lastSeenAt' | 'expiresAt' | 'createdAt'>
+
+interface LiveSession extends Pick<Row, 'id' | 'lastSeenAt' | 'accountId'> {
+  readonly userUuid: Uint8Array
+  readonly accountUuid: Uint8Array
+  readonly role: TeamRole
+}
+interface Factors extends Pick<Row, 'secondFactorAt'> {
+  readonly operatorAt: number | null
+  readonly totpEnabledAt: number | null
+  readonly hasPasskey: number
+}
+type SessionFacts = Pick<Row, 'id' | 'uuid' | 'tokenHash' | 'accountId' | 'secondFactorAt' | 'passwordAt'>
+type EndedSession = Pick<Row, 'uuid' | 'accountId'>
 
 /** How often the last use is stored. */
 const LAST_SEEN_INTERVAL_MS = hours(1)
@@ -64,26 +58,28 @@ const NETWORK_RETENTION_MS = days(90)
 /** Beyond this, the network seen longest ago is deleted. */
 const MAX_NETWORKS_PER_USER = 50
 
-const SELECT_LIVE = `SELECT sessions.id, token_hash AS tokenHash, last_seen_at AS lastSeenAt, users.uuid AS userUuid, sessions.account_id AS accountId,
+const SELECT_LIVE = `SELECT sessions.id, last_seen_at AS lastSeenAt, users.uuid AS userUuid, sessions.account_id AS accountId,
   accounts.uuid AS accountUuid, members.role FROM sessions
   JOIN users ON users.id = sessions.user_id
   JOIN members ON members.user_id = sessions.user_id AND members.account_id = sessions.account_id
   JOIN accounts ON accounts.id = sessions.account_id AND disabled_at IS NULL AND deleted_at IS NULL`
 
 const sql = prepareStatements((db) => ({
-  byToken: db.prepare<LiveSessionRow, [Uint8Array, number]>(`${SELECT_LIVE} WHERE token_hash = ? AND expires_at > ?`),
-  byId: db.prepare<LiveSessionRow, [number, number]>(`${SELECT_LIVE} WHERE sessions.id = ? AND expires_at > ?`),
-  hashOf: db.prepare<{ tokenHash: Uint8Array }, [number]>('SELECT token_hash AS tokenHash FROM sessions WHERE id = ?'),
+  byToken: db.prepare<LiveSession, [Uint8Array, number]>(`${SELECT_LIVE} WHERE token_hash = ? AND expires_at > ?`),
+  byId: db.prepare<LiveSession, [number, number]>(`${SELECT_LIVE} WHERE sessions.id = ? AND expires_at > ?`),
+  find: db.prepare<SessionFacts, [number]>(
+    'SELECT id, uuid, token_hash AS tokenHash, account_id AS accountId, second_factor_at AS secondFactorAt, password_at AS passwordAt FROM sessions WHERE id = ?',
+  ),
+  update: db.prepare(`UPDATE sessions SET ${setSql('accountId secondFactorAt passwordAt')} WHERE id = $id`),
   insert: db.prepare<{ id: number }, (Uint8Array | number | string | null)[]>(
     `INSERT INTO sessions (uuid, user_id, account_id, token_hash, ip_address, user_agent, second_factor_at, last_seen_at, password_at, ends_at, expires_at, created_at)
      VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) RETURNING id`,
   ),
-  factors: db.prepare<FactorsRow, [number]>(
+  factors: db.prepare<Factors, [number]>(
     `SELECT operator_at AS operatorAt, totp_enabled_at AS totpEnabledAt, second_factor_at AS secondFactorAt,
      EXISTS (SELECT 1 FROM passkeys WHERE passkeys.user_id = users.id) AS hasPasskey FROM sessions JOIN users ON users.id = user_id WHERE sessions.id = ?`,
   ),
   forgetSecondFactors: db.prepare('UPDATE sessions SET second_factor_at = NULL WHERE user_id = ? AND id <> ?'),
-  setSecondFactor: db.prepare('UPDATE sessions SET second_factor_at = ? WHERE id = ?'),
   seen: db.prepare(
     'UPDATE sessions SET last_seen_at = ?1, expires_at = min(?2, coalesce(ends_at, ?2)), ip_address = ?3 WHERE id = ?4',
   ),
@@ -102,10 +98,6 @@ const sql = prepareStatements((db) => ({
   deleteOthers: db.prepare<EndedSession, [number, number]>(
     'DELETE FROM sessions WHERE user_id = ? AND id <> ? RETURNING uuid, account_id AS accountId',
   ),
-  setAccount: db.prepare('UPDATE sessions SET account_id = ? WHERE id = ?'),
-  passwordAt: db.prepare<{ passwordAt: Millis | null }, [number]>(
-    'SELECT password_at AS passwordAt FROM sessions WHERE id = ?',
-  ),
   findNetwork: db.prepare<{ one: number }, [string, string, number]>(
     `SELECT 1 AS one FROM users JOIN known_networks ON user_id = users.id WHERE email = ? AND network = ? AND last_seen_at > ?`,
   ),
@@ -116,9 +108,6 @@ const sql = prepareStatements((db) => ({
   crowdedNetworks: db.prepare(
     `DELETE FROM known_networks WHERE user_id = ?1 AND network NOT IN
      (SELECT network FROM known_networks WHERE user_id = ?1 ORDER BY last_seen_at DESC LIMIT ${MAX_NETWORKS_PER_USER})`,
-  ),
-  setPasswordAt: db.prepare<{ uuid: Uint8Array }, [number, number]>(
-    'UPDATE sessions SET password_at = ? WHERE id = ? RETURNING uuid',
   ),
 }))
 
@@ -216,8 +205,17 @@ function announceSessionEnd(app: App, tx: Tx, ended: readonly Pick<EndedSession,
   for (const accountId of new Set(ended.map((session) => session.accountId))) announceAccessChange(app, tx, accountId)
 }
 
-/** Records that a second factor was accepted in a session. */
-export const recordSecondFactor = (tx: Tx, id: number, at: Millis): void => void sql(tx.db).setSecondFactor.run(at, id)
+/** Changes a session, as when a factor was accepted in it. Returns its public id; undefined when it has ended. */
+export function changeSession(
+  tx: Tx,
+  id: number,
+  change: Partial<Pick<SessionFacts, 'accountId' | 'secondFactorAt' | 'passwordAt'>>,
+): string | undefined {
+  const session = sql(tx.db).find.get(id)
+  if (!session) return undefined
+  sql(tx.db).update.run({ ...session, ...change })
+  return formatUuid(session.uuid)
+}
 
 /**
  * What the sessions of a user have shown no longer counts, as when a factor was removed.
@@ -226,18 +224,8 @@ export const recordSecondFactor = (tx: Tx, id: number, at: Millis): void => void
 export const forgetSecondFactors = (tx: Tx, userId: number, keptId = 0): void =>
   void sql(tx.db).forgetSecondFactors.run(userId, keptId)
 
-export const setSessionAccount = (tx: Tx, id: number, accountId: number): void =>
-  void sql(tx.db).setAccount.run(accountId, id)
-
 /** When the user last typed the password in a session; null: never, or the session has ended. */
-export const findPasswordTime = (db: Database, id: number): Millis | null =>
-  sql(db).passwordAt.get(id)?.passwordAt ?? null
-
-/** Records that the user typed the right password. Returns the public id of the session; undefined when it has ended. */
-export function recordPassword(tx: Tx, id: number, now: Millis): string | undefined {
-  const row = sql(tx.db).setPasswordAt.get(now, id)
-  return row ? formatUuid(row.uuid) : undefined
-}
+export const findPasswordTime = (db: Database, id: number): Millis | null => sql(db).find.get(id)?.passwordAt ?? null
 
 /** The token that changes require in addition to the cookie: a MAC of the session, so it need not be stored. */
 const computeCsrfToken = (subkey: Uint8Array, tokenHash: Uint8Array): string =>
@@ -245,12 +233,12 @@ const computeCsrfToken = (subkey: Uint8Array, tokenHash: Uint8Array): string =>
 
 /** The CSRF token of a session, by its row id; empty when the session has ended. */
 export function getCsrfToken({ db, keys }: App, sessionId: number): string {
-  const row = sql(db).hashOf.get(sessionId)
+  const row = sql(db).find.get(sessionId)
   return row ? computeCsrfToken(keys.subkey('csrf'), row.tokenHash) : ''
 }
 
 export function isValidCsrfToken({ db, keys }: App, sessionId: number, token: string): boolean {
-  const row = sql(db).hashOf.get(sessionId)
+  const row = sql(db).find.get(sessionId)
   if (!row) return false
   return keys
     .subkeys('csrf')
@@ -348,7 +336,7 @@ function findOperatorRefusal(db: Database, { sessionId }: Actor): AppError | und
 }
 
 // A code that was accepted before belongs to an app that is no longer in use.
-const hasShownFactor = ({ secondFactorAt, totpEnabledAt }: FactorsRow): boolean =>
+const hasShownFactor = ({ secondFactorAt, totpEnabledAt }: Factors): boolean =>
   secondFactorAt !== null && secondFactorAt >= (totpEnabledAt ?? 0)
 
 const noSecondFactor = (): AppError => new AppError(403, ...SECOND_FACTOR_REQUIRED)

@@ -17,13 +17,7 @@ import type { Attempts } from '../attempts.ts'
 import { requireRecentPassword } from '../credentials.ts'
 import { createFlowCookie } from '../flow-cookie.ts'
 import { auditInAccounts, type Browser, onlyByProvider, requireActorUser, type SignedIn, signIn } from '../login.ts'
-import {
-  forgetSecondFactors,
-  recordPassword,
-  recordSecondFactor,
-  requireOwnSecondFactor,
-  requireSessionId,
-} from '../sessions.ts'
+import { changeSession, forgetSecondFactors, requireOwnSecondFactor, requireSessionId } from '../sessions.ts'
 import { findUser, isOnlyProvided, listMemberships, type User } from '../users.ts'
 import {
   deletePasskey,
@@ -170,7 +164,7 @@ export function createCeremonies(app: App, attempts: Attempts) {
         const now = app.eventTime()
         const own = { uuid: newUuid(), userId: user.id, name: parseName(name), createdAt: now }
         const key = { credentialId, publicKey, counter, transports: JSON.stringify(transports.slice(0, 10)) }
-        recordSecondFactor(tx, requireSessionId(actor), now)
+        changeSession(tx, requireSessionId(actor), { secondFactorAt: now })
         auditInAccounts(app, tx, user, 'user.passkey_added', undefined, actor)
         return insertPasskey(tx, { ...own, ...key })
       })
@@ -220,8 +214,7 @@ export function createCeremonies(app: App, attempts: Attempts) {
       const verified = await verify(request, response, session).catch(toRefusal)
       await use(verified, actor.ipAddress ?? '', (tx, user) => {
         if (requireActorUser(app, actor, tx.db).id !== user.id) throw invalidPasskey()
-        recordPassword(tx, session, app.clock.now())
-        recordSecondFactor(tx, session, app.eventTime())
+        changeSession(tx, session, { passwordAt: app.clock.now(), secondFactorAt: app.eventTime() })
         auditInAccounts(app, tx, user, 'user.passkey_confirmed', undefined, actor)
       }).catch(toRefusal)
     },
