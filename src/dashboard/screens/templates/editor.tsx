@@ -104,7 +104,7 @@ export function TemplateEditor({ draft, tab, onTab }: TemplateEditorProps) {
 function Languages({ template: { id, alias } }: { readonly template: Template }) {
   const { data: found = [] } = useAll(read.templates.list({ alias, per_page: 100 }))
   return (
-    <nav className="tabs" aria-label="Languages">
+    <nav className="tabs languages" aria-label="Languages">
       {found
         .toSorted((a, b) => (a.locale ?? '').localeCompare(b.locale ?? ''))
         .map((other) => (

@@ -81,7 +81,7 @@ function translatePayload(payload: unknown, from: string | undefined): Record<st
 /** The locale that the application stored with the user; undefined for none, and for what is no language tag. */
 function findLocale(metadata: unknown): string | undefined {
   const locale = isJsonObject(metadata) ? metadata['locale'] : undefined
-  return typeof locale === 'string' && locale !== '' ? canonicaliseLocale(locale.replaceAll('_', '-')) : undefined
+  return typeof locale === 'string' && locale !== '' ? canonicaliseLocale(locale) : undefined
 }
 
 function listDeliveries(action: string, user: JsonObject, data: JsonObject): readonly Delivery[] {

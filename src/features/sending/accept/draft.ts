@@ -68,10 +68,8 @@ export function createDraft(app: App, request: SendRequest, idempotency?: Idempo
   const html = request.html_body || undefined
   const text = request.text_body || undefined
   const alias = request.template_alias || undefined
-  const locale = parseLocale(request.locale)
+  const locale = parseLocale(request.locale, alias !== undefined)
   const { tracking } = request
-  if (alias === undefined && locale !== null)
-    throw invalid('locale', 'locale chooses the language of a template: set template_alias too, or omit locale.')
   if (alias === undefined) requireContent({ subject, html, text })
   else requireVariables(request.template_data)
   requireSubject(subject)

@@ -46,7 +46,7 @@ export async function sendBroadcast(
   const list = getList(app.db, actor.accountId, body.contact_list_id)
   const from = requireRegisteredSender(app.db, actor.accountId, body.from_address)
   const { template_alias: alias } = body
-  const locale = parseLocale(body.locale)
+  const locale = parseLocale(body.locale, Boolean(alias))
   const template = alias ? requireTemplate(app.db, actor.accountId, { alias, locale }) : undefined
   if (body.subject) requireHeaderSafe('subject', body.subject)
   return startBroadcast(app, actor, {

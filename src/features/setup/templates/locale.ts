@@ -3,18 +3,23 @@ import { invalid } from '#platform/errors.ts'
 
 export const MAX_LOCALE_LENGTH = 35
 
-/** A language tag in its canonical form; undefined for a text that is no tag. */
+/** A language tag in its canonical form, also of the form `de_AT` that programs use; undefined for any other text. */
 export function canonicaliseLocale(text: string): string | undefined {
   try {
-    return text.length > MAX_LOCALE_LENGTH ? undefined : Intl.getCanonicalLocales(text)[0]
+    return text.length > MAX_LOCALE_LENGTH ? undefined : Intl.getCanonicalLocales(text.replaceAll('_', '-'))[0]
   } catch {
     return undefined
   }
 }
 
-/** The canonical tag; null for none, which clients also send as an empty text. Throws 422 for a text that is no tag. */
-export function parseLocale(text: string | null | undefined): string | null {
+/**
+ * The canonical tag; null for none, which clients also send as an empty text. Throws 422 for a text that is no tag.
+ * @param hasTemplate whether there is a template whose language it can choose; if not, it throws for any tag
+ */
+export function parseLocale(text: string | null | undefined, hasTemplate = true): string | null {
   if (text === undefined || text === null || text === '') return null
+  if (!hasTemplate)
+    throw invalid('locale', 'locale chooses the language of a template: set template_alias too, or omit locale.')
   const locale = canonicaliseLocale(text)
   if (locale !== undefined) return locale
   const shown = text.slice(0, MAX_LOCALE_LENGTH)

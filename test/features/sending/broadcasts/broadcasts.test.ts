@@ -147,6 +147,7 @@ describe('POST /v1/emails/broadcast', () => {
     ['a subject of white space', { subject: ' \t' }, 422, 'validation_failed', 'subject'],
     ['a subject of two lines', { subject: 'Hello\r\nBcc: eve@evil.test' }, 422, 'validation_failed', 'subject'],
     ['no body', { text_body: null }, 422, 'validation_failed', 'text_body'],
+    ['a locale without a template', { locale: 'de' }, 422, 'validation_failed', 'locale'],
     ['a body that is too large', { html_body: 'x'.repeat(1024 * 1024 + 1) }, 422, 'validation_failed', 'html_body'],
     ['a syntax error', { html_body: '{% if %}' }, 422, 'template_error', 'html_body'],
     ['an unknown template', { template_alias: 'nothing' }, 422, 'template_not_found', 'template_alias'],

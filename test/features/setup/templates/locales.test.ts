@@ -39,6 +39,7 @@ test('locales are canonical, and fall back as RFC 4647 says', () => {
 describe('a send', () => {
   test.each([
     ['de-AT', 'in de-at', 'de-at'],
+    ['de_AT', 'in de-at', 'de-at'],
     ['DE-ch', 'in DE', 'DE'],
     ['zh-Hant-TW', 'in zh-hant', 'zh-hant'],
     ['zh', 'in any', 'null'],
@@ -51,7 +52,7 @@ describe('a send', () => {
   })
 
   test.each<[Json, string, string, RegExp]>([
-    [{ locale: 'de_AT' }, 'validation_failed', 'locale', /BCP 47, such as de, de-AT or zh-Hant; "de_AT" is none/],
+    [{ locale: 'de at' }, 'validation_failed', 'locale', /BCP 47, such as de, de-AT or zh-Hant; "de at" is none/],
     [{ locale: 'x'.repeat(100) }, 'validation_failed', 'locale', /zh-Hant; "x{35}" is none/],
     [{ alias: 'partial', locale: 'de' }, 'template_not_found', 'locale', /in de and has no default.*in fr, pt-BR\./],
     [{ alias: 'partial' }, 'template_not_found', 'locale', /without a locale; it exists in fr, pt-BR\. Set one/],
