@@ -30,7 +30,7 @@ const listed = async (alias: string) =>
   (at((await service.api('GET', `/v1/templates?alias=${alias}`)).body, 'data') as Json[]).map(({ locale }) => locale)
 
 test('locales are canonical, and fall back as RFC 4647 says', () => {
-  expect(['zh-hant-tw', 'iw', ''].map(parseLocale)).toEqual(['zh-Hant-TW', 'he', null])
+  expect(['zh-hant-tw', 'iw', ''].map((text) => parseLocale(text))).toEqual(['zh-Hant-TW', 'he', null])
   expect(listFallbacks('zh-Hant-TW')).toEqual(['zh-Hant-TW', 'zh-Hant', 'zh', null])
   expect(listFallbacks('de-CH-u-co-phonebk')).toEqual(['de-CH-u-co-phonebk', 'de-CH-u-co', 'de-CH', 'de', null])
   expect(listFallbacks(null)).toEqual([null])
