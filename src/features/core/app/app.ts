@@ -163,11 +163,11 @@ export interface ActorLimits {
   /** Whether what it sends is a draft until a person releases it. */
   readonly drafts?: true | undefined
   /** The addresses and `@domain` that it may send to, normalised. */
-  readonly recipients?: readonly string[] | undefined
+  readonly allowedRecipients?: readonly string[] | undefined
   /** Emails that it may send on a day (UTC). */
   readonly dailyLimit?: number | undefined
-  /** The only agent mailbox that it sees, and that it sends from. */
-  readonly mailbox?: { readonly id: string; readonly address: string } | undefined
+  /** Public id of the only agent mailbox that it sees, and that it sends from. */
+  readonly mailboxId?: string | undefined
 }
 
 /** What a user may do in an account, from everything to read-only. */

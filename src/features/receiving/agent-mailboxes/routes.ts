@@ -53,9 +53,9 @@ const mailboxRoutes = (app: App) =>
       '/',
       ({ actor, query }) => {
         const range = parseRowRange(query)
-        const own = actor.limits?.mailbox
+        const own = actor.limits?.mailboxId
         const { rows, total } = own
-          ? { rows: [getMailbox(app.db, actor.accountId, own.id)].slice(range.offset), total: 1 }
+          ? { rows: [getMailbox(app.db, actor.accountId, own)].slice(range.offset), total: 1 }
           : listMailboxes(app.db, actor.accountId, range)
         return pageById(rows, { ...range, total }, model.toMailboxWire)
       },

@@ -8,7 +8,7 @@ import type { Actor, ActorLimits, App } from '#features/core/app/app.ts'
 import { auditChange, describeChanges } from '#features/core/audit-logs/audit.ts'
 import { sha256 } from '#platform/crypto/crypto.ts'
 import type { Tx } from '#platform/db/commit.ts'
-import { insertSql, prepareStatements } from '#platform/db/open.ts'
+import { insertSql, prepareStatements, setSql, toSnakeCase } from '#platform/db/open.ts'
 import { AppError, conflict, invalid, notFound } from '#platform/errors.ts'
 import { createNetworkMatcher } from '#platform/http/client-ip.ts'
 import { isoTime } from '#platform/http/envelope.ts'
@@ -30,7 +30,7 @@ const sql = prepareStatements((db) => ({
   byUuid: db.prepare<Row, [Uint8Array, number]>(
     `SELECT ${COLUMNS} FROM api_keys JOIN accounts ON accounts.id = account_id WHERE api_keys.uuid = ? AND account_id = ?`,
   ),
-  update: db.prepare('UPDATE api_keys SET name = ?, scopes = ?, expires_at = ?, limits = ? WHERE id = ?'),
+  update: db.prepare(`UPDATE api_keys SET ${setSql('name scopes expiresAt limits')} WHERE id = $id`),
   list: db.prepare<Row, [number]>(
     `SELECT ${COLUMNS} FROM api_keys JOIN accounts ON accounts.id = account_id WHERE account_id = ? ORDER BY api_keys.id DESC`,
   ),
@@ -62,9 +62,18 @@ const toLimits = ({ limits, expiresAt }: Pick<Row, 'limits' | 'expiresAt'>): Act
   ...(expiresAt !== null && { expiresAt }),
 })
 
-/** The limits as they are stored, apart from the time. */
-const toLimitsJson = ({ expiresAt: _, ...limits }: ActorLimits): string | null =>
-  Object.values(limits).some((limit) => limit !== undefined) ? JSON.stringify(limits) : null
+/** What a key may do, as it is stored. */
+function toAccess(scopes: readonly string[], { expiresAt, ...limits }: ActorLimits) {
+  const json = JSON.stringify(limits)
+  return { scopes: JSON.stringify(scopes), expiresAt: expiresAt ?? null, limits: json === '{}' ? null : json }
+}
+
+/** What a key may do, as the audit log says it. */
+const describeAccess = (scopes: readonly string[], { expiresAt, ...limits }: ActorLimits) => ({
+  scopes,
+  expires_at: expiresAt && isoTime(expiresAt),
+  ...Object.fromEntries(Object.entries(limits).map(([field, value]) => [toSnakeCase(field), value])),
+})
 
 const toApiKey = (row: Row): ApiKey => ({
   id: formatUuid(row.uuid),
@@ -109,21 +118,11 @@ export function insertApiKey(app: App, tx: Tx, actor: Actor, input: NewKey): Api
   const createdAt = app.eventTime()
   const hash = sha256(key)
   if (sql(tx.db).byHash.get(hash)) throw conflict('api_key_exists', 'This key is already in use.')
-  const access = { scopes: JSON.stringify(scopes), expiresAt: limits.expiresAt ?? null, limits: toLimitsJson(limits) }
-  sql(tx.db).insert.run({ uuid, accountId: actor.accountId, name, hash, keyPrefix, ...access, createdAt })
-  auditChange(app, tx, actor, 'api_key.created', id, { name, scopes, ...toLimitsMetadata(limits) })
+  const { accountId } = actor
+  sql(tx.db).insert.run({ uuid, accountId, name, hash, keyPrefix, ...toAccess(scopes, limits), createdAt })
+  auditChange(app, tx, actor, 'api_key.created', id, { name, ...describeAccess(scopes, limits) })
   return { id, name, keyPrefix, scopes, limits, lastUsedAt: null, createdAt, key }
 }
-
-const toLimitsMetadata = ({ expiresAt, domains, networks, drafts, recipients, dailyLimit, mailbox }: ActorLimits) => ({
-  expires_at: expiresAt === undefined ? undefined : isoTime(expiresAt),
-  domains,
-  networks,
-  drafts,
-  allowed_recipients: recipients,
-  daily_limit: dailyLimit,
-  mailbox_id: mailbox?.id,
-})
 
 /**
  * Changes a key, from its next request on. Throws 404, and 422 for an empty change and when the changed key could do
@@ -131,23 +130,20 @@ const toLimitsMetadata = ({ expiresAt, domains, networks, drafts, recipients, da
  */
 export function changeApiKey(app: App, actor: Actor, id: string, change: ApiKeyChange): Promise<ApiKey> {
   const uuid = parseUuid(id)
-  if (Object.values(change).every((value) => value === undefined))
+  const { name: newName, ...access } = change
+  const isNameOnly = Object.values(access).every((value) => value === undefined)
+  if (isNameOnly && newName === undefined)
     throw invalid('body', 'The body must have at least one of name, scopes and the limits.')
   return app.commit.write((tx) => {
     const row = uuid && sql(tx.db).byUuid.get(uuid, actor.accountId)
     if (!row) throw apiKeyNotFound()
     const before = toApiKey(row)
-    const name = change.name === undefined ? before.name : parseName(change.name)
-    const { name: _, ...access } = change
-    const isNameOnly = Object.values(access).every((value) => value === undefined)
-    const limits = isNameOnly ? before.limits : applyLimits(app, actor, before.limits, change)
-    const scopes = isNameOnly ? before.scopes : resolveScopes(actor, change.scopes ?? before.scopes, limits)
-    sql(tx.db).update.run(name, JSON.stringify(scopes), limits.expiresAt ?? null, toLimitsJson(limits), row.id)
-    const after = { name, scopes, ...toLimitsMetadata(limits) }
-    const changes = describeChanges(
-      { name: before.name, scopes: before.scopes, ...toLimitsMetadata(before.limits) },
-      after,
-    )
+    const name = newName === undefined ? before.name : parseName(newName)
+    const limits = isNameOnly ? before.limits : applyLimits(app, actor, before.limits, access)
+    const scopes = isNameOnly ? before.scopes : resolveScopes(actor, access.scopes ?? before.scopes, limits)
+    sql(tx.db).update.run({ name, ...toAccess(scopes, limits), id: row.id })
+    const after = { name, ...describeAccess(scopes, limits) }
+    const changes = describeChanges({ name: before.name, ...describeAccess(before.scopes, before.limits) }, after)
     auditChange(app, tx, actor, 'api_key.updated', id, { ...after, ...changes })
     announceAccessChange(app, tx, actor.accountId)
     return { ...before, name, scopes, limits }
@@ -158,7 +154,7 @@ const apiKeyNotFound = () => notFound('api_key_not_found', 'API key not found.')
 
 /** A key never gets scopes that its creator lacks, nor one that its limits exclude. */
 function resolveScopes(actor: Actor, requested: readonly string[], limits: ActorLimits): string[] {
-  const allowed: readonly string[] = limits.mailbox ? MAILBOX_SCOPES : isRestricted(limits) ? RESTRICTED_SCOPES : SCOPES
+  const allowed = limits.mailboxId ? MAILBOX_SCOPES : isRestricted(limits) ? RESTRICTED_SCOPES : SCOPES
   if (requested.length === 0) return allowed.filter((scope) => hasScope(actor.scopes, scope))
   for (const scope of requested) {
     if (!SCOPES.includes(scope))
@@ -195,7 +191,7 @@ export function revokeInTransaction(app: App, tx: Tx, actor: Actor, id: string):
 /** Deletes the keys of an agent mailbox that is deleted. */
 export function revokeKeysOfMailbox(app: App, tx: Tx, actor: Actor, mailboxId: string): void {
   for (const { id, limits } of listApiKeys(tx.db, actor.accountId))
-    if (limits.mailbox?.id === mailboxId) revokeInTransaction(app, tx, actor, id)
+    if (limits.mailboxId === mailboxId) revokeInTransaction(app, tx, actor, id)
 }
 
 /**

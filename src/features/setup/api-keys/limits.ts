@@ -19,10 +19,6 @@ import { parseDomain } from '#protocols/address/domain.ts'
 import { normaliseAddress, parseMailbox } from '#protocols/address/parse.ts'
 import type { LimitsInput } from './model.ts'
 
-/** Maximum number of domains, and of networks. */
-export const MAX_LIMIT_ENTRIES = 50
-const MAX_ALLOWED_RECIPIENTS = 100
-
 /**
  * The limits after a request. Throws 422 for a malformed or empty one, and for one beyond what the actor itself has.
  * @param before those that stay where the request names none
@@ -36,14 +32,17 @@ export function applyLimits(
 ): ActorLimits {
   const limits: ActorLimits = {
     expiresAt: change(before.expiresAt, input.expires_at, (text) => parseExpiry(text, app.clock.now())),
-    domains: change(before.domains, input.domains, (names) => parseList('domains', names, toDomain)),
-    networks: change(before.networks, input.networks, (ranges) => parseList('networks', ranges, parseNetwork)),
+    domains: change(before.domains, input.domains, (names) => parseEach('domains', names, toDomain)),
+    networks: change(before.networks, input.networks, (ranges) => parseEach('networks', ranges, parseNetwork)),
     drafts: change(before.drafts, input.drafts, (isOn) => isOn || undefined),
-    recipients: change(before.recipients, input.allowed_recipients, (entries) =>
-      entries.length === 0 ? undefined : parseList('allowed_recipients', entries, parseAllowed),
+    allowedRecipients: change(before.allowedRecipients, input.allowed_recipients, (entries) =>
+      entries.length === 0 ? undefined : parseEach('allowed_recipients', entries, parseAllowed),
     ),
     dailyLimit: change(before.dailyLimit, input.daily_limit, (emails) => emails),
-    mailbox: change(before.mailbox, input.mailbox_id, (id) => requireMailbox(app, actor, id)),
+    mailboxId: change(before.mailboxId, input.mailbox_id, (id) => {
+      if (app.findMailboxAddress(actor.accountId, id) !== undefined) return id.toLowerCase()
+      throw invalid('mailbox_id', 'There is no agent mailbox with this id.', 'mailbox_not_found')
+    }),
   }
   requireWithin(actor.limits ?? {}, limits)
   return limits
@@ -52,12 +51,6 @@ export function applyLimits(
 const change = <Given, T>(before: T, given: Given | null | undefined, parse: (given: Given) => T): T | undefined =>
   given === undefined ? before : given === null ? undefined : parse(given)
 
-function requireMailbox(app: Pick<App, 'findMailboxAddress'>, { accountId }: Actor, id: string) {
-  const address = app.findMailboxAddress(accountId, id)
-  if (address === undefined) throw invalid('mailbox_id', 'There is no agent mailbox with this id.', 'mailbox_not_found')
-  return { id: id.toLowerCase(), address }
-}
-
 function parseExpiry(text: string, now: Millis): Millis {
   const time = parseDateTime(text, 'zoned')
   if (time === undefined) throw invalid('expires_at', 'expires_at must be a date-time such as 2026-12-31T23:59:59Z.')
@@ -65,17 +58,11 @@ function parseExpiry(text: string, now: Millis): Millis {
   return time
 }
 
-/** Without an entry a key could do nothing, which is hardly meant. */
-function parseList(
-  field: 'domains' | 'networks' | 'allowed_recipients',
+const parseEach = (
+  field: keyof LimitsInput,
   entries: readonly string[],
   parse: (text: string, field: string) => string,
-): readonly string[] {
-  const max = field === 'allowed_recipients' ? MAX_ALLOWED_RECIPIENTS : MAX_LIMIT_ENTRIES
-  if (entries.length === 0 || entries.length > max)
-    throw invalid(field, `${field} must have 1 to ${max} entries; null means no restriction.`)
-  return [...new Set(entries.map((entry, index) => parse(entry.trim(), `${field}.${index}`)))]
-}
+): readonly string[] => [...new Set(entries.map((entry, index) => parse(entry.trim(), `${field}.${index}`)))]
 
 function toDomain(text: string, field: string): string {
   const parsed = parseDomain(text)
@@ -121,8 +108,8 @@ function isContained(network: string, others: readonly string[]): boolean {
 }
 
 /** Whether the sends of the key are restricted, so that it must not do what would let it send otherwise. */
-export const isRestricted = ({ drafts, recipients, dailyLimit, mailbox }: ActorLimits = {}): boolean =>
-  [drafts, recipients, dailyLimit, mailbox].some((limit) => limit !== undefined)
+export const isRestricted = ({ drafts, allowedRecipients, dailyLimit, mailboxId }: ActorLimits = {}): boolean =>
+  [drafts, allowedRecipients, dailyLimit, mailboxId].some((limit) => limit !== undefined)
 
 /** Throws 403 `domain_not_allowed` when the actor is a key that is restricted to other From domains. */
 export function requireAllowedDomain({ limits }: Actor, domain: string): void {
@@ -141,15 +128,20 @@ type LimitedEmail = Readonly<{
 }>
 
 /** Throws what is against the limits of a key: 403 for a sender, 422 for recipients, 429 for the emails of the day. */
-export function requireAllowedEmail(app: Pick<App, 'clock' | 'db'>, actor: Actor, email: LimitedEmail): void {
-  const { recipients: allowed, mailbox } = actor.limits ?? {}
+export function requireAllowedEmail(
+  app: Pick<App, 'clock' | 'db' | 'findMailboxAddress'>,
+  actor: Actor,
+  email: LimitedEmail,
+): void {
+  const { allowedRecipients: allowed, mailboxId } = actor.limits ?? {}
   requireAllowedDomain(actor, email.fromDomain)
-  const from = mailbox && parseMailbox(email.from)
-  if (from && (from.kind === 'invalid' || normaliseAddress(from.address) !== mailbox?.address))
+  const from = mailboxId && parseMailbox(email.from)
+  const own = mailboxId && app.findMailboxAddress(actor.accountId, mailboxId)
+  if (from && (from.kind === 'invalid' || normaliseAddress(from.address) !== own))
     throw new AppError(
       403,
       'sender_not_allowed',
-      `This API key sends from its agent mailbox only; set From to ${mailbox?.address}, or use another key.`,
+      `This API key sends from its agent mailbox only; set From to ${own}, or use another key.`,
     )
   const refused = email.recipients.filter(
     ({ address, domain }) =>

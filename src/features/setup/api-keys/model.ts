@@ -1,7 +1,6 @@
 /** @module Wire form of API keys. */
 import { type Static, Type } from '@sinclair/typebox'
 import type { ActorLimits } from '#features/core/app/app.ts'
-import { isoTimeOrNull } from '#platform/http/envelope.ts'
 import { extraFields, Nullable, OptionalNullable, StrictObject, Timestamp, Uuid } from '#platform/http/schemas.ts'
 import { toWire } from '#platform/http/wire.ts'
 import type { Millis } from '#platform/time/clock.ts'
@@ -54,16 +53,22 @@ export const CreatedApiKey = Type.Object({
   key: Type.String({ description: 'The key. It is shown only once and not stored: save it now.' }),
 })
 
-const texts = (description: string) => OptionalNullable(Type.Array(Type.String(), { maxItems: 100 }), { description })
+const texts = (minItems: number, maxItems: number, description: string) =>
+  OptionalNullable(Type.Array(Type.String(), { minItems, maxItems }), { description })
 
 const LIMIT_FIELDS = {
   expires_at: OptionalNullable(Type.String(), {
     description: 'When the key stops working, a date-time with a time zone; null: never.',
   }),
+  // Without an entry the key could do nothing, which is hardly meant.
   domains: texts(
+    1,
+    50,
     'The domains that the key may send from, at most 50; a send from another domain is a 403. Null: all of the account.',
   ),
   networks: texts(
+    1,
+    50,
     'The addresses and networks that the key may be used from, such as 192.0.2.7 or 10.0.0.0/8, at most 50; a request from elsewhere is a 403. Null: all.',
   ),
   drafts: Type.Optional(
@@ -73,6 +78,8 @@ const LIMIT_FIELDS = {
     }),
   ),
   allowed_recipients: texts(
+    0,
+    100,
     'The only addresses, or whole domains as `@example.com`, that the key may send to; any other in to, cc or bcc is a 422. Null or empty: all.',
   ),
   daily_limit: OptionalNullable(Type.Integer({ minimum: 1, maximum: 1_000_000 }), {
@@ -88,7 +95,7 @@ const LIMIT_FIELDS = {
 export const NewApiKey = StrictObject({
   ...LIMIT_FIELDS,
   name: Type.String({ minLength: 1, maxLength: 200, description: 'Purpose of the key, in your own words.' }),
-  scopes: texts('Scopes of the new key, within those of the calling key; omitted: all scopes of the calling key.'),
+  scopes: texts(0, 100, 'Scopes of the new key, within those of the calling key; omitted: all that it has.'),
 })
 
 export const ImportedApiKey = StrictObject({
@@ -117,19 +124,13 @@ export type LimitsInput = Omit<ApiKeyChange, 'name' | 'scopes'>
  * @param now decides whether the key has expired
  * @param connectors email addresses of users by the keys of the programs that they connected
  */
-export const toApiKeyWire = (key: ApiKey, now: Millis, connectors: ReadonlyMap<string, string> = new Map()) => {
-  const { expiresAt = null, domains, networks, drafts = false, recipients = [], dailyLimit, mailbox } = key.limits
-  return toWire(ApiKeyRecord, key, {
-    id: key.id,
-    scopes: [...key.scopes],
-    is_active: (expiresAt ?? Number.POSITIVE_INFINITY) > now,
-    expires_at: isoTimeOrNull(expiresAt),
-    domains: domains ? [...domains] : null,
-    networks: networks ? [...networks] : null,
-    drafts,
-    allowed_recipients: [...recipients],
-    daily_limit: dailyLimit ?? null,
-    mailbox_id: mailbox?.id ?? null,
-    connected_by: connectors.get(key.id) ?? null,
-  })
+export function toApiKeyWire(key: ApiKey, now: Millis, connectors: ReadonlyMap<string, string> = new Map()) {
+  const { expiresAt = null, domains = null, networks = null, dailyLimit = null, mailboxId = null } = key.limits
+  const { drafts = false, allowedRecipients = [] } = key.limits
+  const limits = { expiresAt, domains, networks, drafts, allowedRecipients, dailyLimit, mailboxId }
+  return toWire(
+    ApiKeyRecord,
+    { ...key, ...limits },
+    { id: key.id, is_active: expiresAt === null || expiresAt > now, connected_by: connectors.get(key.id) ?? null },
+  )
 }

@@ -70,27 +70,22 @@ export function requireScope({ scopes }: Actor, scope: string, purpose: string):
 }
 
 const MAILBOX_ROUTE = '/v1/agent-mailboxes/:id'
+const MESSAGE_ROUTE = `${MAILBOX_ROUTE}/messages/:mid`
 
 /**
- * What a restricted key may call besides reading. Each sends through the acceptance of email, where the limits are, or
- * changes a message of a mailbox. Any other route is closed to it, so a new one is until it is known that it cannot
- * send, release, or lift a restriction.
+ * What a restricted key may call besides reading. Each sends through the acceptance of email, where the limits are,
+ * cancels drafts (`cancelEmail`), or changes a message of a mailbox. Any other route is closed to it, so a new one is
+ * until it is known that it cannot send, release, or lift a restriction.
  */
-const OF_ALL = [
-  ...['/v1/emails', '/v1/emails/batch', '/v1/emails/check', '/mcp'],
-  // Of Resend, Postmark and Mailgun, also below their names.
-  ...['/emails', '/emails/batch', '/v3/:domain/messages', '/v3/:domain/messages.mime'],
-  ...['/email', '/email/batch', '/email/withTemplate', '/email/batchWithTemplates'],
-  ...['ack', 'nack', 'reply'].map((name) => `${MAILBOX_ROUTE}/messages/:mid/${name}`),
-].map((path) => `POST ${path}`)
-const OF_MESSAGES = [`PUT ${MAILBOX_ROUTE}/messages/:mid/labels`, `DELETE ${MAILBOX_ROUTE}/messages/:mid`]
-const OF_MAILBOX: ReadonlySet<string> = new Set([...OF_ALL, ...OF_MESSAGES, 'GET /v1/agent-mailboxes'])
-/** `cancelEmail` lets them cancel drafts only. */
-const OF_OTHERS: ReadonlySet<string> = new Set([
-  ...[...OF_ALL, ...OF_MESSAGES],
-  ...['/v1/emails/:id/cancel', '/emails/:id/cancel', '/v1/emails/:id/resend', '/v1/templates/:id/render'].map(
-    (path) => `POST ${path}`,
-  ),
+const OPEN_ROUTES: ReadonlySet<string> = new Set([
+  ...[
+    ...['/v1/emails', '/v1/emails/batch', '/v1/emails/check', '/v1/emails/:id/cancel', '/v1/emails/:id/resend'],
+    ...['/v1/templates/:id/render', '/mcp', `${MESSAGE_ROUTE}/ack`, `${MESSAGE_ROUTE}/nack`, `${MESSAGE_ROUTE}/reply`],
+    // Of Resend, Postmark and Mailgun, also below their names.
+    ...['/emails', '/emails/batch', '/emails/:id/cancel', '/v3/:domain/messages', '/v3/:domain/messages.mime'],
+    ...['/email', '/email/batch', '/email/withTemplate', '/email/batchWithTemplates'],
+  ].map((path) => `POST ${path}`),
+  ...[`PUT ${MESSAGE_ROUTE}/labels`, `DELETE ${MESSAGE_ROUTE}`],
 ])
 
 /**
@@ -99,18 +94,17 @@ const OF_OTHERS: ReadonlySet<string> = new Set([
  */
 export function requireRouteOfKey({ limits }: Actor, { method, route, params }: CalledRoute): void {
   if (!isRestricted(limits)) return
-  const mailbox = limits?.mailbox
-  const isRead = method === 'GET' || method === 'HEAD'
+  const own = limits?.mailboxId
   const pattern = route.replace(/^\/(?:resend|postmark|mailgun)(?=\/)/, '').replace(/(?<=.)\/$/, '')
-  const name = `${isRead ? 'GET' : method} ${pattern}`
   const isInMailbox = pattern === MAILBOX_ROUTE || pattern.startsWith(`${MAILBOX_ROUTE}/`)
-  if (mailbox && isInMailbox && params['id']?.toLowerCase() !== mailbox.id)
-    throw notFoundById('mailbox_not_found', 'mailbox')
-  if (mailbox ? OF_MAILBOX.has(name) || (isRead && isInMailbox) : isRead || OF_OTHERS.has(name)) return
+  if (own && isInMailbox && params['id']?.toLowerCase() !== own) throw notFoundById('mailbox_not_found', 'mailbox')
+  const isRead = method === 'GET' || method === 'HEAD'
+  const isReadable = !own || isInMailbox || pattern === '/v1/agent-mailboxes'
+  if (isRead ? isReadable : OPEN_ROUTES.has(`${method} ${pattern}`)) return
   throw new AppError(
     403,
     'restricted_key',
-    mailbox
+    own
       ? 'This API key is for one agent mailbox: it reads and answers its messages, and sends from its address. Use another key.'
       : 'This API key is restricted (drafts, allowed recipients or a daily limit), so it sends single emails and batches only and changes nothing else. Use another key, or ask a person.',
   )
