@@ -265,6 +265,8 @@ export interface OwnerNotice {
   readonly kind: string
   /** Minimum time between two mails to an account. */
   readonly intervalMs: number
+  /** Delay before the next attempt when no one could be mailed; default: a day. */
+  readonly retryMs?: number
   /** Notices that are due within this time are in the same mail. */
   readonly aheadMs?: number
   /** Whether the owners of the parent account get the mail too. */

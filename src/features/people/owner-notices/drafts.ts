@@ -5,9 +5,9 @@
  */
 import { Elysia } from 'elysia'
 import type { App } from '#features/core/app/app.ts'
+import { createBodyReader } from '#features/core/app/stored-content.ts'
 import { createSystemActor } from '#features/core/audit-logs/audit.ts'
 import type { OwnerNotice } from '#features/core/notices/notices.ts'
-import { listOwnerEmails } from '#features/people/team/users.ts'
 import { FRAME_POLICY, renderBlock, renderPage } from '#features/sending/capture/pages.ts'
 import { findEmail, listEmails, type StoredEmail } from '#features/sending/emails/read.ts'
 import { cancelEmail, MAX_DRAFT_AGE_MS, releaseEmail } from '#features/sending/emails/scheduled.ts'
@@ -23,35 +23,33 @@ import { acceptsBody } from '#platform/http/body.ts'
 import { isoTime } from '#platform/http/envelope.ts'
 import { type Html, html, unlistedResponse } from '#platform/http/html.ts'
 import { clientIpOf } from '#platform/http/request-context.ts'
-import { parsePage } from '#platform/http/schemas.ts'
-import { formatUuid, parseUuid, type UuidBytes } from '#platform/ids.ts'
+import { formatUuid, parseUuid } from '#platform/ids.ts'
 import { truncate } from '#platform/text.ts'
 import type { Millis } from '#platform/time/clock.ts'
-import { minutes } from '#platform/units.ts'
+import { hours, minutes } from '#platform/units.ts'
 import { domainOfMailbox } from '#protocols/address/parse.ts'
+import { findOwned } from './owner-notices.ts'
 
 const sql = prepareStatements((db) => ({
-  account: db.prepare<{ accountId: number; accountUuid: UuidBytes; name: string; address: string }, [UuidBytes]>(
-    `SELECT accounts.id AS accountId, accounts.uuid AS accountUuid, name, accounts.email AS address FROM emails JOIN accounts
-     ON accounts.id = account_id WHERE emails.uuid = ? AND accounts.deleted_at IS NULL AND disabled_at IS NULL`,
-  ),
   receiving: db.prepare('SELECT id FROM domains WHERE domain = ? AND inbound_enabled = 1 AND deleted_at IS NULL'),
 }))
 
 const CONTEXT = 'draft-link'
-const MAX_NAMED = '20'
+const MAX_NAMED = 20
 
-/** What a link is for: the public id of the email, and the address to which it is sent. */
-type DraftLink = Readonly<{ id: string; expiresAt: Millis; address: string }>
+/** What a link is for: the email, by its public id, and the address to which the link is sent. */
+type DraftLink = Readonly<{ accountId: number; id: string; expiresAt: Millis; address: string }>
 
 export const createDraftToken = ({ keys }: App, link: DraftLink): string => sealJson(keys, link, CONTEXT)
 
 export const DRAFT_NOTICE: OwnerNotice = {
   kind: DRAFTS_KIND,
   intervalMs: minutes(15),
+  retryMs: hours(1),
   compose(app, { name }, [notice]) {
-    const filter = { ...ANY_TIME, status: 'draft', engagement: undefined, operation: undefined } as const
-    const { emails, total } = listEmails(app.db, notice?.accountId ?? 0, filter, parsePage({ per_page: MAX_NAMED }))
+    const accountId = notice?.accountId ?? 0
+    const window = { limit: MAX_NAMED, offset: 0 }
+    const { emails, total } = listEmails(app.db, accountId, { ...ANY_TIME, status: 'draft' }, window)
     if (total === 0) return undefined
     const waiting = total === 1 ? '1 email waits' : `${total} emails wait`
     const url = trimTrailingSlashes(app.config.publicUrl)
@@ -59,9 +57,10 @@ export const DRAFT_NOTICE: OwnerNotice = {
       // What arrives here can be read by a program with a key, which would follow the link.
       const hasLinks = !sql(app.db).receiving.get(domainOfMailbox(address).toLowerCase())
       const rows = emails.map(({ uuid, createdAt, subject, recipients }) => {
-        const token = createDraftToken(app, { id: formatUuid(uuid), expiresAt: createdAt + MAX_DRAFT_AGE_MS, address })
+        const link = { accountId, id: formatUuid(uuid), expiresAt: createdAt + MAX_DRAFT_AGE_MS, address }
         const to = recipients.map((recipient) => recipient.address).join(', ')
-        return `"${truncate(subject, 100)}"\nto ${truncate(to, 200)}${hasLinks ? `\n${url}/release/${token}` : ''}`
+        const shown = `"${truncate(subject, 100)}"\nto ${truncate(to, 200)}`
+        return hasLinks ? `${shown}\n${url}/release/${createDraftToken(app, link)}` : shown
       })
       const [each, are] = total === 1 ? ['it', 'it is'] : ['them', 'they are']
       return `${waiting} in the account ${name} until a person releases ${each}. A program wrote ${each}, so read ${each} first. After 14 days ${are} cancelled.${hasLinks ? ' The links are for you alone.' : ''}\n\n${rows.join('\n\n')}\n\nAll: ${url}/app/emails?status=draft\n`
@@ -73,12 +72,11 @@ export const DRAFT_NOTICE: OwnerNotice = {
 /** The email of a token; undefined if it is not ours, too old, or for somebody who is no owner any more. */
 function openToken({ clock, db, keys }: App, token: string) {
   const link = openSealed<DraftLink>(keys, token, CONTEXT)
-  const uuid = link && link.expiresAt > clock.now() ? parseUuid(link.id) : undefined
-  const account = uuid && sql(db).account.get(uuid)
-  const email = account && findEmail(db, account.accountId, uuid)
-  if (!link || !email) return undefined
-  const owners = [account.address, ...listOwnerEmails(db, account.accountId)].map((owner) => owner.toLowerCase())
-  return owners.includes(link.address.toLowerCase()) ? { account, email, link } : undefined
+  const account = link && link.expiresAt > clock.now() ? findOwned(db, link.accountId) : undefined
+  if (!link || !account?.owners.includes(link.address)) return undefined
+  const uuid = parseUuid(link.id)
+  const email = uuid && findEmail(db, link.accountId, uuid)
+  return email && { account, email, link }
 }
 
 export const draftPages = (app: App) =>
@@ -90,10 +88,10 @@ export const draftPages = (app: App) =>
         const opened = openToken(app, params.token)
         const { action } = (body ?? {}) as { readonly action?: unknown }
         const decide = action === 'release' ? releaseEmail : action === 'discard' ? cancelEmail : undefined
-        if (opened?.email.status === 'draft' && decide) {
+        if (opened && decide) {
           const { account, link } = opened
           const actor = { ...createSystemActor(account), ipAddress: clientIpOf(request) }
-          // When somebody decides at the same time, the page shows what became of it.
+          // When somebody decided before, or at the same time, the page shows what became of it.
           await decide(app, actor, link.id, { via: 'link', address: link.address }).catch((error: unknown) => {
             if (!(error instanceof AppError) || error.status >= 500) throw error
           })
@@ -114,16 +112,18 @@ function showDraft(app: App, token: string): Response {
     const isDiscarded = email.status === 'cancelled' || email.status === 'rejected'
     return page(isDiscarded ? 'Discarded' : 'Released', html`<p>The status of the email is ${email.status}.</p>`)
   }
-  const [text, body] = [email.textRef, email.htmlRef].map((ref) =>
-    ref === null ? null : new TextDecoder().decode(app.content.get(ref)),
-  )
+  const bodies = createBodyReader(app)
+  const [text = null, body = null] = [email.textRef, email.htmlRef].map(bodies.read)
+  // Nobody can have read it.
+  const release = !bodies.isMissing && html`<button name="action" value="release">Release</button>`
   return page(
     email.subject,
     html`<p>A program of the account ${account.name} wrote this email. It is sent only if you release it.</p>
 <ul>${listFacts(email).map(([name, value]) => html`<li>${name}: <bdi>${value}</bdi></li>`)}</ul>
-<form method="post"><button name="action" value="release">Release</button> <button class="quiet" name="action" value="discard">Discard</button></form>
-${text != null && renderBlock('Text', text)}
-${body != null && html`<h2>HTML</h2><iframe title="HTML of the message" sandbox srcdoc="${FRAME_POLICY}${body}"></iframe>`}`,
+${bodies.isMissing && html`<p>A part of it is missing, until the operator restores it from a backup.</p>`}
+<form method="post">${release} <button class="quiet" name="action" value="discard">Discard</button></form>
+${text !== null && renderBlock('Text', text)}
+${body !== null && html`<h2>HTML</h2><iframe title="HTML of the message" sandbox srcdoc="${FRAME_POLICY}${body}"></iframe>`}`,
   )
 }
 

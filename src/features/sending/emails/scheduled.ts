@@ -13,12 +13,12 @@ import { statusCode, statusName } from '#features/sending/queue/status.ts'
 import type { emails } from '#features/sending/queue/tables.ts'
 import { cancelScheduled, releaseDraft, rescheduleScheduled } from '#features/sending/queue/waiting-transitions.ts'
 import { isRestricted } from '#features/setup/api-keys/limits.ts'
-import type { Tx } from '#platform/db/commit.ts'
+import type { Tx, WriteOptions } from '#platform/db/commit.ts'
 import { prepareStatements } from '#platform/db/open.ts'
 import { conflict, notFound } from '#platform/errors.ts'
 import { isoTime, isoTimeOrNull } from '#platform/http/envelope.ts'
 import { notFoundById, parseUuidParam } from '#platform/http/schemas.ts'
-import { parseUuid, type UuidBytes } from '#platform/ids.ts'
+import type { UuidBytes } from '#platform/ids.ts'
 import type { Millis } from '#platform/time/clock.ts'
 import { days } from '#platform/units.ts'
 import type { EmailChange } from './model.ts'
@@ -44,21 +44,38 @@ const sql = prepareStatements((db) => ({
   ),
 }))
 
-/** How a person decided, for the audit log. */
+/** How a person decided by a link, for the audit log. */
 type Audited = Readonly<Record<string, string>>
 
-/** Cancels one email; throws a 404 if it is missing or neither scheduled nor a draft (any more). */
-export async function cancelEmail(app: App, actor: Actor, id: string, audited?: Audited): Promise<SendResponse> {
-  const uuid = parseUuid(id)
-  const emailId = await app.commit.writeFromReserve((tx) => {
-    const email = uuid && sql(tx.db).byUuid.get(uuid, actor.accountId)
-    // A restricted key may discard what waits for a person, not what others have scheduled.
-    const isForbidden = isRestricted(actor.limits) && email?.status !== DRAFT
-    if (!email || isForbidden || !cancelInTransaction(app, tx, actor, email, audited))
-      throw notFound('email_not_found', 'Scheduled email not found; only scheduled emails and drafts can be cancelled.')
+/** Changes an email of the actor's account; resolves when that is on disk. Throws 404. */
+async function changeEmail(
+  app: App,
+  actor: Actor,
+  id: string,
+  change: (tx: Tx, email: ScheduledRow) => void,
+  options?: WriteOptions,
+): Promise<SendResponse> {
+  const uuid = parseUuidParam(id, 'email_not_found', 'email')
+  const emailId = await app.commit.write((tx) => {
+    const email = sql(tx.db).byUuid.get(uuid, actor.accountId)
+    if (!email) throw notFoundById('email_not_found', 'email')
+    change(tx, email)
     return email.id
-  })
+  }, options)
   return readSendResponse(app, emailId)
+}
+
+/**
+ * Cancels one email; throws a 404 if it is missing or neither scheduled nor a draft (any more). Restricted keys, and
+ * people by the link to a draft, may discard what waits for a person, not what is scheduled.
+ */
+export function cancelEmail(app: App, actor: Actor, id: string, audited?: Audited): Promise<SendResponse> {
+  const isOfDrafts = audited !== undefined || isRestricted(actor.limits)
+  const cancel = (tx: Tx, email: ScheduledRow) => {
+    if ((isOfDrafts && email.status !== DRAFT) || !cancelInTransaction(app, tx, actor, email, audited))
+      throw notFound('email_not_found', 'Scheduled email not found; only scheduled emails and drafts can be cancelled.')
+  }
+  return changeEmail(app, actor, id, cancel, { mayUseReserve: true })
 }
 
 /** Like `cancelEmail`, inside the caller's transaction. Returns false if the email is neither scheduled nor a draft. */
@@ -76,20 +93,14 @@ export function cancelInTransaction(app: App, tx: Tx, actor: Actor, email: Sched
  * Releases a draft; resolves when that is on disk. Throws 404, and 409 `email_not_draft` for an email that is no draft
  * (any more), so that of several decisions one counts.
  */
-export async function releaseEmail(app: App, actor: Actor, id: string, audited?: Audited): Promise<SendResponse> {
-  const uuid = parseUuidParam(id, 'email_not_found', 'email')
-  const emailId = await app.commit.write((tx) => {
-    const email = sql(tx.db).byUuid.get(uuid, actor.accountId)
-    if (!email) throw notFoundById('email_not_found', 'email')
+export const releaseEmail = (app: App, actor: Actor, id: string, audited?: Audited): Promise<SendResponse> =>
+  changeEmail(app, actor, id, (tx, email) => {
     if (email.status !== DRAFT)
       throw conflict('email_not_draft', `Only a draft can be released; this email is ${statusName(email.status)}.`)
     const { lanes, at } = releaseDraft(tx, email, app.eventTime())
     auditChange(app, tx, actor, 'email.released', email.uuid, audited)
     announceDue(app, tx, lanes, at)
-    return email.id
   })
-  return readSendResponse(app, emailId)
-}
 
 const announceDue = (app: App, tx: Tx, lanes: ReadonlySet<string>, at: Millis): void =>
   tx.afterCommit(() => {
@@ -111,17 +122,9 @@ export async function cancelOldDrafts(app: App, signal: AbortSignal): Promise<vo
  * Sets the time of a scheduled email; null, or a time that has just passed, sends it now. It stays `scheduled` until
  * delivery claims it. Resolves when the change is on disk. Throws 422 for the time, 404, and 409 `email_not_scheduled`.
  */
-export async function rescheduleEmail(
-  app: App,
-  actor: Actor,
-  id: string,
-  { send_at: sendAt }: EmailChange,
-): Promise<SendResponse> {
-  const uuid = parseUuidParam(id, 'email_not_found', 'email')
-  const at = parseSendAt(sendAt ?? undefined, app.clock.now()) ?? app.clock.now()
-  const emailId = await app.commit.write((tx) => {
-    const email = sql(tx.db).byUuid.get(uuid, actor.accountId)
-    if (!email) throw notFoundById('email_not_found', 'email')
+export function rescheduleEmail(app: App, actor: Actor, id: string, change: EmailChange): Promise<SendResponse> {
+  const at = parseSendAt(change.send_at ?? undefined, app.clock.now()) ?? app.clock.now()
+  return changeEmail(app, actor, id, (tx, email) => {
     const lanes = rescheduleScheduled(tx, email, at)
     if (lanes.size === 0)
       throw conflict(
@@ -132,7 +135,5 @@ export async function rescheduleEmail(
     const changes = describeChanges({ scheduled_at: from }, { scheduled_at: to })
     auditChange(app, tx, actor, 'email.rescheduled', email.uuid, { from, to, ...changes })
     announceDue(app, tx, lanes, at)
-    return email.id
   })
-  return readSendResponse(app, emailId)
 }

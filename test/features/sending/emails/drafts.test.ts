@@ -578,6 +578,23 @@ describe('the link in the mail to owners', () => {
     expect(entry).toMatchObject({ resource_id: id, metadata: { via: 'link', address: 'olga@example.net' } })
   })
 
+  test('discards no email that somebody has released, and releases none whose content is missing', async () => {
+    const { app, clock } = service
+    const linkOf = (id: string) =>
+      `/release/${createDraftToken(app, { accountId: service.actor.accountId, id, expiresAt: clock.now() + days(1), address: 'olga@example.net' })}`
+    const later = new Date(clock.now() + days(1)).toISOString()
+    const { id } = await post('/v1/emails', { ...EMAIL, send_at: later }, agent)
+    expect((await release(id)).status).toBe(200)
+    expect((await visit(linkOf(id), 'discard')).text).toContain('scheduled')
+    expect(await statusOf(id)).toBe('scheduled')
+    await service.api('POST', `/v1/emails/${id}/cancel`)
+    const lost = await post('/v1/emails', EMAIL, agent)
+    app.db.run('UPDATE emails SET text_ref = 999999 WHERE uuid = ?', [parseUuid(lost.id) ?? ''])
+    const { status, text } = await visit(linkOf(lost.id))
+    expect([status, text.includes('is missing'), text.includes('value="release"')]).toEqual([200, true, false])
+    expect((await visit(linkOf(lost.id), 'discard')).text).toContain('Discarded')
+  })
+
   // Proves: draft-3
   test('is refused when it was changed, is old, or is for somebody who is no owner of the account', async () => {
     const { app, clock } = service
@@ -585,7 +602,7 @@ describe('the link in the mail to owners', () => {
     const stranger = await service.newAccount()
     await createTestUser(app, stranger, 'foreign@example.net', 'owner')
     const tokenFor = (address: string, expiresAt = clock.now() + days(1)) =>
-      createDraftToken(app, { id, expiresAt, address })
+      createDraftToken(app, { accountId: service.actor.accountId, id, expiresAt, address })
     const good = tokenFor('olga@example.net')
     expect((await visit(`/release/${good}`)).status).toBe(200)
     const bad = [
