@@ -11,7 +11,7 @@ import { auditChange } from '#features/core/audit-logs/audit.ts'
 import { requireHeaderSafe } from '#features/sending/accept/attachments.ts'
 import { revokeKeysOfMailbox } from '#features/setup/api-keys/keys.ts'
 import { requireScope } from '#features/setup/api-keys/scopes.ts'
-import { prepareStatements } from '#platform/db/open.ts'
+import { insertSql, prepareStatements } from '#platform/db/open.ts'
 import { newestFirst, type RowWindow } from '#platform/db/row-window.ts'
 import { conflict, invalid } from '#platform/errors.ts'
 import { notFoundById, parseUuidParam } from '#platform/http/schemas.ts'
@@ -69,7 +69,7 @@ const sql = prepareStatements((db) => ({
     'SELECT id FROM agent_mailboxes WHERE domain_id = ? AND local_part = ? AND deleted_at IS NULL',
   ),
   insert: db.prepare(
-    'INSERT INTO agent_mailboxes (uuid, account_id, domain_id, local_part, domain, display_name, drafts, created_at, updated_at) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)',
+    insertSql('agent_mailboxes', 'uuid accountId domainId localPart domain displayName drafts createdAt updatedAt'),
   ),
   setDrafts: db.prepare('UPDATE agent_mailboxes SET drafts = ?, updated_at = ? WHERE id = ?'),
   markDeleted: db.prepare('UPDATE agent_mailboxes SET deleted_at = ?, updated_at = ? WHERE id = ?'),
@@ -116,35 +116,25 @@ export interface NewMailboxInput {
 export function createMailbox(app: App, actor: Actor, input: NewMailboxInput): Promise<Mailbox> {
   const displayName = requireValidDisplayName(input.display_name ?? null)
   const requestedLocalPart = typeof input.local_part === 'string' ? requireValidLocalPart(input.local_part) : undefined
+  const { accountId } = actor
   return app.commit.write((tx) => {
-    const domain = getReceivingDomain(tx.db, actor.accountId, input.domain_id ?? undefined)
-    if (listMailboxes(tx.db, actor.accountId, { limit: 0, offset: 0 }).total >= MAX_MAILBOXES)
+    const { id: domainId, domain } = getReceivingDomain(tx.db, accountId, input.domain_id ?? undefined)
+    if (listMailboxes(tx.db, accountId, { limit: 0, offset: 0 }).total >= MAX_MAILBOXES)
       throw conflict(
         'too_many_mailboxes',
         `This account has reached its limit of ${MAX_MAILBOXES} mailboxes; delete one that is not needed.`,
       )
-    const localPart = requestedLocalPart ?? findFreeLocalPart(tx.db, domain.id)
-    if (sql(tx.db).taken.get(domain.id, localPart))
-      throw conflict(
-        'mailbox_exists',
-        `The mailbox ${localPart}@${domain.domain} already exists; choose another local part.`,
-      )
+    const localPart = requestedLocalPart ?? findFreeLocalPart(tx.db, domainId)
+    const address = `${localPart}@${domain}`
+    if (sql(tx.db).taken.get(domainId, localPart))
+      throw conflict('mailbox_exists', `The mailbox ${address} already exists; choose another local part.`)
     const uuid = newUuid()
     const id = formatUuid(uuid)
     const now = app.eventTime()
-    sql(tx.db).insert.run(
-      uuid,
-      actor.accountId,
-      domain.id,
-      localPart,
-      domain.domain,
-      displayName,
-      input.drafts ? 1 : 0,
-      now,
-      now,
-    )
-    auditChange(app, tx, actor, 'mailbox.created', id, { address: `${localPart}@${domain.domain}` })
-    return getMailbox(tx.db, actor.accountId, id)
+    const facts = { uuid, accountId, domainId, localPart, domain, displayName }
+    sql(tx.db).insert.run({ ...facts, drafts: input.drafts ? 1 : 0, createdAt: now, updatedAt: now })
+    auditChange(app, tx, actor, 'mailbox.created', id, { address })
+    return getMailbox(tx.db, accountId, id)
   })
 }
 

@@ -58,7 +58,6 @@ const SELECT_LETTER = `SELECT dead_letters.id, dead_letters.account_id AS accoun
   iif(streams.pool IS NULL, NULL, streams.id) AS pooledStreamId
   FROM dead_letters JOIN emails ON emails.id = dead_letters.email_id JOIN recipients ON recipients.id = recipient_id
   LEFT JOIN streams ON streams.id = stream_id`
-const OF_ACCOUNT = 'WHERE dead_letters.account_id = ?'
 /** ?1: an account, ?2: a reason, ?3: public id of an email; each null for all. */
 const IS_SELECTED = `(?1 IS NULL OR dead_letters.account_id = ?1) AND (?2 IS NULL OR reason = ?2)
   AND (?3 IS NULL OR recipient_id IN (SELECT r.id FROM recipients r JOIN emails e ON e.id = r.email_id WHERE e.uuid = ?3))`
@@ -69,11 +68,10 @@ const sql = prepareStatements((db) => ({
      SELECT account_id, id, ?, ?, ?, ? FROM emails WHERE id = ?`,
   ),
   delete: db.prepare('DELETE FROM dead_letters WHERE recipient_id = ?'),
-  newest: db.prepare<Row, [number, number]>(`${SELECT_LETTER} ${OF_ACCOUNT} ORDER BY dead_letters.id DESC LIMIT ?`),
+  list: newestFirst<Row, [number]>(db, SELECT_LETTER, 'dead_letters WHERE account_id = ?', 'dead_letters.id'),
   byId: db.prepare<Row, [number | null, number]>(
     `${SELECT_LETTER} WHERE dead_letters.account_id = coalesce(?, dead_letters.account_id) AND dead_letters.id = ?`,
   ),
-  count: db.prepare<{ n: number }, [number]>('SELECT COUNT(*) AS n FROM dead_letters WHERE account_id = ?'),
   selected: newestFirst<Row, [accountId: number | null, reason: string | null, email: Uint8Array | null]>(
     db,
     SELECT_LETTER,
@@ -104,15 +102,12 @@ const toDeadLetter = (row: Row): DeadLetter => ({
   status: statusName(row.status),
 })
 
+type Page = { letters: DeadLetter[]; total: number }
+const toPage = ({ rows, total }: { rows: Row[]; total: number }): Page => ({ letters: rows.map(toDeadLetter), total })
+
 /** The newest dead letters of an account, and their total, counted in the index. */
-export const listDeadLetters = (
-  db: Database,
-  accountId: number,
-  limit: number,
-): { letters: DeadLetter[]; total: number } => ({
-  letters: sql(db).newest.all(accountId, limit).map(toDeadLetter),
-  total: sql(db).count.get(accountId)?.n ?? 0,
-})
+export const listDeadLetters = (db: Database, accountId: number, limit: number): Page =>
+  toPage(sql(db).list({ limit, offset: 0 }, accountId))
 
 export interface DeadLetterFilter {
   /** Undefined: all accounts. */
@@ -123,14 +118,11 @@ export interface DeadLetterFilter {
 }
 
 /** A page of the selected dead letters, newest first, and their total. */
-export function selectDeadLetters(
+export const selectDeadLetters = (
   db: Database,
   { accountId, reason, email }: DeadLetterFilter,
   page: RowWindow,
-): { letters: DeadLetter[]; total: number } {
-  const { rows, total } = sql(db).selected(page, accountId ?? null, reason ?? null, email ?? null)
-  return { letters: rows.map(toDeadLetter), total }
-}
+): Page => toPage(sql(db).selected(page, accountId ?? null, reason ?? null, email ?? null))
 
 export const listDeadLettersOfEmail = (db: Database, emailId: number): DeadLetter[] =>
   sql(db).ofEmail.all(emailId).map(toDeadLetter)

@@ -8,7 +8,7 @@ import { countForStream } from '#features/setup/streams/reputation.ts'
 import type { StreamPriority } from '#features/setup/streams/streams.ts'
 import type { PutOptions } from '#platform/content/store.ts'
 import type { Tx } from '#platform/db/commit.ts'
-import { prepareStatements } from '#platform/db/open.ts'
+import { insertSql, prepareStatements } from '#platform/db/open.ts'
 import { newUuid, type UuidBytes } from '#platform/ids.ts'
 import type { Millis } from '#platform/time/clock.ts'
 import { minutes, seconds } from '#platform/units.ts'
@@ -18,15 +18,16 @@ import type { StoredAttachment } from './retire.ts'
 import { countStatus } from './settle.ts'
 import { DRAFTS_KIND, deriveEmailStatus, recipientKindCode, type Status, statusCode } from './status.ts'
 
+/** What is stored of an email; the other columns have defaults. */
+const EMAIL_FIELDS =
+  'uuid accountId domainId streamId operationId templateId broadcastId listId status sandbox transactional trackingOverride tracked fromAddress subject htmlRef textRef attachments extra recipientCount sizeBytes quotaMonth scheduledAt createdAt updatedAt'
+
 const sql = prepareStatements((db) => ({
-  insertEmail: db.prepare<{ id: number }, (string | number | Uint8Array | null)[]>(
-    `INSERT INTO emails (uuid, account_id, domain_id, stream_id, operation_id, template_id, broadcast_id, list_id, status, sandbox, transactional,
-     tracking_override, tracked, from_address, subject, html_ref, text_ref, attachments, extra, recipient_count, size_bytes, quota_month, scheduled_at, created_at, updated_at)
-     VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) RETURNING id`,
+  insertEmail: db.prepare<{ id: number }, [Record<string, string | number | Uint8Array | null>]>(
+    `${insertSql('emails', EMAIL_FIELDS)} RETURNING id`,
   ),
   insertRecipient: db.prepare(
-    `INSERT INTO recipients (email_id, kind, address, mailbox, status, lane, next_at, last_error, expires_at)
-     VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)`,
+    insertSql('recipients', 'emailId kind address mailbox status lane nextAt lastError expiresAt'),
   ),
   insertKey: db.prepare('INSERT INTO idempotency_keys (account_id, key_hash, email_id, body_hash) VALUES (?, ?, ?, ?)'),
 }))
@@ -124,17 +125,14 @@ export function insertEmail(
     const reason = placement.suppressions[index]
     const outcome = reason === undefined ? undefined : suppressedOutcome(reason)
     const lane = laneOf({ ...mail, domain })
-    const { lastInsertRowid } = sql(tx.db).insertRecipient.run(
-      emailId,
-      recipientKindCode(kind),
-      address,
-      mailbox ?? null,
-      statusCode(outcome ? 'rejected' : waiting),
-      outcome ? null : lane,
-      outcome || isDraft ? null : dueAt,
-      outcome?.lastError ?? null,
-      expiresIn === undefined ? null : dueAt + seconds(expiresIn),
-    )
+    const { lastInsertRowid } = sql(tx.db).insertRecipient.run({
+      ...{ emailId, kind: recipientKindCode(kind), address, mailbox: mailbox ?? null },
+      status: statusCode(outcome ? 'rejected' : waiting),
+      lane: outcome ? null : lane,
+      nextAt: outcome || isDraft ? null : dueAt,
+      lastError: outcome?.lastError ?? null,
+      expiresAt: expiresIn === undefined ? null : dueAt + seconds(expiresIn),
+    })
     if (outcome) {
       record(tx, { ...event, type: 'rejected', recipientId: Number(lastInsertRowid), data: outcome.data })
       continue
@@ -160,41 +158,28 @@ export function insertEmail(
 /** Returns the row id. */
 function insertEmailRow(
   tx: Tx,
-  actor: Actor,
+  { accountId }: Actor,
   email: NewEmail,
-  content: StoredContent,
-  placement: Placement,
+  { htmlRef, textRef, attachments, sizeBytes }: StoredContent,
+  { domainId, streamId, operationId, broadcastId, sandbox, tracked, quotaMonth }: Placement,
   { uuid, now, status }: { readonly uuid: UuidBytes; readonly now: Millis; readonly status: Status },
 ): number {
-  const hasExtra = Object.keys(email.extra).length > 0
-  const row = sql(tx.db).insertEmail.get(
-    uuid,
-    actor.accountId,
-    placement.domainId,
-    placement.streamId,
-    placement.operationId,
-    email.templateId ?? null,
-    placement.broadcastId ?? null,
-    email.listId ?? null,
-    statusCode(status),
-    placement.sandbox ? 1 : 0,
-    email.transactional ? 1 : 0,
-    toTrackingCode(email.tracking),
+  const { templateId = null, listId = null, scheduledAt = null, subject, extra, recipients } = email
+  const row = sql(tx.db).insertEmail.get({
+    ...{ uuid, accountId, domainId, streamId, operationId, templateId, listId, subject, htmlRef, textRef, sizeBytes },
+    ...{ quotaMonth, scheduledAt, createdAt: now, updatedAt: now },
+    broadcastId: broadcastId ?? null,
+    fromAddress: email.from,
+    status: statusCode(status),
+    sandbox: sandbox ? 1 : 0,
+    transactional: email.transactional ? 1 : 0,
+    trackingOverride: toTrackingCode(email.tracking),
     // Sandbox mail is not tracked, because its tracked links would let anyone create redirects under our name.
-    toTrackingCode(placement.sandbox ? NOT_TRACKED : placement.tracked),
-    email.from,
-    email.subject,
-    content.htmlRef,
-    content.textRef,
-    content.attachments.length > 0 ? JSON.stringify(content.attachments) : null,
-    hasExtra ? JSON.stringify(email.extra) : null,
-    email.recipients.length,
-    content.sizeBytes,
-    placement.quotaMonth,
-    email.scheduledAt ?? null,
-    now,
-    now,
-  )
+    tracked: toTrackingCode(sandbox ? NOT_TRACKED : tracked),
+    attachments: attachments.length > 0 ? JSON.stringify(attachments) : null,
+    extra: Object.keys(extra).length > 0 ? JSON.stringify(extra) : null,
+    recipientCount: recipients.length,
+  })
   if (!row) throw new Error('the email was not stored')
   return row.id
 }
