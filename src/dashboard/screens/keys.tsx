@@ -131,7 +131,7 @@ const KeyDetails = ({ apiKey: key }: KeyProps) => (
       <FieldForm
         maw={640}
         aria-label="Settings"
-        fields={KEY_FIELDS}
+        fields={useKeyFields()}
         layout={KeyLayout}
         stored={key}
         refreshes={['apiKeys']}
@@ -182,8 +182,8 @@ const DeleteKey = ({ apiKey: key }: KeyProps) => (
   </DeleteButton>
 )
 
-type Restriction = 'drafts' | 'allowed_recipients' | 'daily_limit' | 'mailbox_id'
-type KeyField = Field<'name' | 'scopes' | 'expires_at' | 'domains' | 'networks' | Restriction>
+type Limit = 'expires_at' | 'domains' | 'networks' | 'drafts' | 'allowed_recipients' | 'daily_limit' | 'mailbox_id'
+type KeyField = Field<'name' | 'scopes' | Limit>
 
 const GRANTS: readonly KeyField[] = [
   { name: 'name', label: 'Name', hint: 'What uses the key.', placeholder: 'Web shop', isRequired: true },
@@ -200,16 +200,6 @@ const LIMITS: readonly KeyField[] = [
     hint: 'Addresses or networks. Empty: any.',
     placeholder: '192.0.2.0/24',
   },
-]
-
-/** They leave a key only scopes that change nothing, which the API checks. */
-const RESTRICTIONS: readonly KeyField[] = [
-  {
-    name: 'drafts',
-    label: 'Emails wait until a person releases them',
-    kind: 'check',
-    hint: 'For programs that write mail of their own, such as agents. They wait in Emails, as drafts.',
-  },
   {
     name: 'allowed_recipients',
     label: 'Allowed recipients',
@@ -218,26 +208,39 @@ const RESTRICTIONS: readonly KeyField[] = [
     placeholder: '@example.com',
   },
   { name: 'daily_limit', label: 'Emails a day', kind: 'number', hint: 'One for each recipient. Empty: no limit.' },
-  { name: 'mailbox_id', label: 'Mailbox', render: (input) => <MailboxChoice {...input} /> },
 ]
 
-const KEY_FIELDS = [...GRANTS, ...LIMITS, ...RESTRICTIONS]
-
-const KeyLayout = ({ show }: FormState) => {
-  const [drafts, recipients, daily, mailbox] = RESTRICTIONS as readonly [KeyField, KeyField, KeyField, KeyField]
-  const rows = [LIMITS, [recipients, daily]].map((pair) => (
-    <SimpleGrid key={pair[0]?.name} w="100%" cols={{ base: 1, sm: 2 }} spacing="md">
-      {show(pair)}
-    </SimpleGrid>
-  ))
-  return (
-    <>
-      {show(GRANTS)}
-      {rows}
-      {show([mailbox, drafts])}
-    </>
-  )
+const DRAFTS: KeyField = {
+  name: 'drafts',
+  label: 'Emails wait until a person releases them',
+  kind: 'check',
+  hint: 'For programs that write mail of their own, such as agents. They wait in Emails, as drafts.',
 }
+
+function useKeyFields(): readonly KeyField[] {
+  const { data: mailboxes = [] } = useAll(read.mailboxes.list({ per_page: 100 }))
+  const mailbox: KeyField = {
+    name: 'mailbox_id',
+    label: 'Mailbox',
+    kind: 'choice',
+    hint: 'A key for one agent mailbox reads and answers its messages, and sends from its address only.',
+    options: [
+      { value: '', label: 'All that its access allows' },
+      ...mailboxes.map(({ id, address }) => ({ value: id, label: address })),
+    ],
+  }
+  return [...GRANTS, ...LIMITS, mailbox, DRAFTS]
+}
+
+const KeyLayout = ({ fields, show }: FormState) => (
+  <>
+    {show(GRANTS)}
+    <SimpleGrid w="100%" cols={{ base: 1, sm: 2 }} spacing="md">
+      {show(LIMITS)}
+    </SimpleGrid>
+    {show(fields.slice(GRANTS.length + LIMITS.length))}
+  </>
+)
 
 const CUSTOM = 'Custom'
 
@@ -302,27 +305,9 @@ function DomainChoice({ value, error, set, isReadOnly }: FieldState) {
   )
 }
 
-/** The agent mailbox that the key is for, if it is for one. */
-function MailboxChoice({ value, error, isReadOnly, set }: FieldState) {
-  const { data: mailboxes = [] } = useAll(read.mailboxes.list({ per_page: 100 }))
-  return (
-    <NativeSelect
-      w="100%"
-      label="Mailbox"
-      description="A key for one agent mailbox reads and answers its messages, and sends from its address only."
-      error={error}
-      disabled={isReadOnly}
-      {...bindText(String(value ?? ''), (id) => set(id === '' ? null : id))}
-      data={[
-        { value: '', label: 'All that its access allows' },
-        ...mailboxes.map(({ id, address }) => ({ value: id, label: address })),
-      ]}
-    />
-  )
-}
-
 export function ApiKeyNewScreen() {
   const [created, setCreated] = useState<CreateApiKeyResult>()
+  const fields = useKeyFields()
   if (created) return <CreatedKey apiKey={created} />
   return (
     <Page title="Create an API key" back={{ label: 'API keys', target: { to: '/keys' } }}>
@@ -331,7 +316,7 @@ export function ApiKeyNewScreen() {
         needs="admin"
         label="Create the key"
         isFocused
-        fields={KEY_FIELDS}
+        fields={fields}
         layout={KeyLayout}
         initial={{ scopes: SCOPE_PRESETS[0]?.scopes }}
         refreshes={['apiKeys']}
