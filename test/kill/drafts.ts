@@ -6,10 +6,8 @@
 import type { Database } from 'bun:sqlite'
 import { statusCode } from '#features/sending/queue/status.ts'
 import { parseUuid } from '#platform/ids.ts'
-import { startDnsServer } from '#test/support/dns-server.ts'
-import { startSink } from '#test/support/sink.ts'
 import { KillRun, waitUntil } from './run.ts'
-import { prepareDataDirectory, SENDER_DOMAIN } from './service.ts'
+import { SENDER_DOMAIN } from './service.ts'
 
 const DRAFTS = 30
 /** Of them, those that nobody releases. */
@@ -18,14 +16,7 @@ const CLIENTS = 3
 
 const run = new KillRun()
 const { random, violations } = run
-const sink = await startSink()
-const dns = await startDnsServer({ 'receiver.test': { A: ['127.0.0.1'] } })
-const service = await run.createService({
-  TASSIS_DNS_SERVERS: dns.address,
-  TASSIS_SMTP_PORT: String(sink.port),
-  TASSIS_MIN_FREE_DISK: '0',
-})
-const key = await prepareDataDirectory(service.settings)
+const { service, sink, account } = await run.createDelivering()
 const sum = { kills: 0, released: 0, refused: 0, unanswered: 0, uncertain: 0 }
 let isUp = false
 
@@ -41,9 +32,9 @@ const statusOf = (db: Database, id: string) =>
     .get(parseUuid(id) ?? new Uint8Array())?.status
 
 /** Undefined without a response. */
-async function post(path: string, body: unknown, as = key) {
+async function post(path: string, body: unknown, key = account.key) {
   try {
-    const headers = { authorization: `Bearer ${as}`, 'content-type': 'application/json' }
+    const headers = { authorization: `Bearer ${key}`, 'content-type': 'application/json' }
     const response = await fetch(`${service.url}${path}`, {
       method: 'POST',
       headers,

@@ -17,10 +17,8 @@ import { fetchAdminSocket } from '#platform/http/admin-socket.ts'
 import { formatUuid, newUuid } from '#platform/ids.ts'
 import { createLog } from '#platform/log/log.ts'
 import { verifyWithMailauth } from '#test/protocols/dkim/verifiers.ts'
-import { startDnsServer } from '#test/support/dns-server.ts'
-import { startSink } from '#test/support/sink.ts'
 import { KillRun, waitUntil } from './run.ts'
-import { prepareAccount, SENDER_DOMAIN } from './service.ts'
+import { SENDER_DOMAIN } from './service.ts'
 
 /** Further secrets, so that sealing them again takes some time. */
 const WEBHOOKS = 600
@@ -36,14 +34,7 @@ const MAX_KEYS = 5
 
 const run = new KillRun()
 const { random, violations } = run
-const sink = await startSink()
-const dns = await startDnsServer({ 'receiver.test': { A: ['127.0.0.1'] } })
-const service = await run.createService({
-  TASSIS_DNS_SERVERS: dns.address,
-  TASSIS_SMTP_PORT: String(sink.port),
-  TASSIS_MIN_FREE_DISK: '0',
-})
-const account = await prepareAccount(service.settings)
+const { service, sink, zone, account } = await run.createDelivering()
 const open = () => openApp(loadConfig(service.settings).config, { log: createLog('silent') })
 const keyFile = service.file('master.key')
 const readKeys = () => readFileSync(keyFile, 'utf8')
@@ -87,9 +78,9 @@ function publish({
   readonly host: string
   readonly value: string
 }): void {
-  const there = dns.zone[host]
+  const there = zone[host]
   const entry = typeof there === 'object' ? there : {}
-  dns.zone[host] = entry
+  zone[host] = entry
   if (type === 'MX') entry.MX = [{ preference: 10, exchange: value }]
   else entry.TXT = [value]
   if (host.includes('._domainkey.')) published[host] = value

@@ -4,9 +4,18 @@ import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { parseArgs } from 'node:util'
+import { startDnsServer } from '#test/support/dns-server.ts'
 import { findFreePort } from '#test/support/free-port.ts'
 import { type Random, seededRandom } from '#test/support/random.ts'
-import { runTassis, type ServiceProcess, type Settings, startService, waitUntilReady } from './service.ts'
+import { startSink } from '#test/support/sink.ts'
+import {
+  prepareAccount,
+  runTassis,
+  type ServiceProcess,
+  type Settings,
+  startService,
+  waitUntilReady,
+} from './service.ts'
 
 const HELP = `scripts/kill-test [--KIND] [--rounds N] [--contacts N] [--seed S] [--keep]
 
@@ -62,6 +71,18 @@ export class KillRun {
   /** The service that is killed, with additional settings; not started yet. */
   createService(settings: Settings): Promise<KilledService> {
     return KilledService.make(this.folder, settings)
+  }
+
+  /** The same, which delivers the mail for receiver.test to a sink; `zone` is what its resolver answers. */
+  async createDelivering() {
+    const sink = await startSink()
+    const dns = await startDnsServer({ 'receiver.test': { A: ['127.0.0.1'] } })
+    const service = await this.createService({
+      TASSIS_DNS_SERVERS: dns.address,
+      TASSIS_SMTP_PORT: String(sink.port),
+      TASSIS_MIN_FREE_DISK: '0',
+    })
+    return { service, sink, zone: dns.zone, account: await prepareAccount(service.settings) }
   }
 
   /**
