@@ -14,7 +14,7 @@ import { COMPLAINT } from '#features/setup/suppression-store/check.ts'
 import { suppressAfterOutcome } from '#features/setup/suppression-store/suppress.ts'
 import { ERASED_ADDRESS } from '#features/setup/suppression-store/suppression-list-key.ts'
 import type { Tx } from '#platform/db/commit.ts'
-import { prepareStatements } from '#platform/db/open.ts'
+import { insertSql, prepareStatements } from '#platform/db/open.ts'
 import type { FeedbackReport, FeedbackType } from '#protocols/arf/parse.ts'
 import {
   isPossiblyDelivered,
@@ -49,9 +49,9 @@ interface ComplaintRow extends Readonly<Pick<typeof complaints.$inferSelect, Com
 }
 
 const sql = prepareStatements((db) => ({
-  insert: db.prepare<{ id: number }, (string | number | null)[]>(
-    `INSERT INTO complaints (account_id, email_id, recipient_id, feedback_type, feedback_loop, reporter, raw_ref, created_at)
-     VALUES (?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING RETURNING id`,
+  insert: db.prepare<{ id: number }, [Record<string, string | number | null>]>(
+    `${insertSql('complaints', 'accountId emailId recipientId feedbackType feedbackLoop reporter rawRef createdAt')}
+     ON CONFLICT DO NOTHING RETURNING id`,
   ),
   prove: db.prepare('UPDATE complaints SET feedback_loop = ? WHERE id = ? AND feedback_loop IS NULL'),
   ofEmail: db.prepare<ComplaintRow, [number]>(
@@ -202,16 +202,11 @@ function insertComplaint(tx: Tx, { email, recipient, report, at }: NewComplaint)
   // After a recipient of the email was erased, the raw report is not kept, because it contains the addresses of all
   // recipients.
   const isErased = sql(tx.db).erasedOf.get(email.id, ERASED_ADDRESS) !== null
-  const inserted = sql(tx.db).insert.get(
-    email.accountId,
-    email.id,
-    recipient?.id ?? null,
-    feedbackType,
-    at.feedbackLoop ?? null,
-    (userAgent ?? reportingMta)?.slice(0, MAX_REPORTER_LENGTH) ?? null,
-    isErased ? null : at.rawRef,
-    at.now,
-  )
+  const inserted = sql(tx.db).insert.get({
+    ...{ accountId: email.accountId, emailId: email.id, recipientId: recipient?.id ?? null, feedbackType },
+    ...{ feedbackLoop: at.feedbackLoop ?? null, rawRef: isErased ? null : at.rawRef, createdAt: at.now },
+    reporter: (userAgent ?? reportingMta)?.slice(0, MAX_REPORTER_LENGTH) ?? null,
+  })
   if (inserted) countReport(tx, email, recipient, { feedbackType, createdAt: at.now }, 1)
   return inserted !== null
 }

@@ -21,7 +21,7 @@ import { toSuppressionScopeCode } from '#features/setup/suppression-store/check.
 import { formatSharedData, hasNoTemplateSyntax } from '#features/setup/templates/broadcast-data.ts'
 import { requireValidSource } from '#features/setup/templates/render.ts'
 import type { Tx } from '#platform/db/commit.ts'
-import { prepareStatements } from '#platform/db/open.ts'
+import { insertSql, prepareStatements } from '#platform/db/open.ts'
 import { conflict, invalid } from '#platform/errors.ts'
 import { formatUuid, type UuidBytes } from '#platform/ids.ts'
 import { perOwner } from '#platform/per-owner.ts'
@@ -81,11 +81,12 @@ const DISCARD_BATCH_SIZE = 5000
 export const IS_SUPPRESSED = `EXISTS (SELECT 1 FROM suppressions s WHERE s.account_id = contacts.account_id AND s.address = address_key
   AND (s.covers = ?6 OR (s.stream_id IN (0, ?7) AND s.list_id IN (0, ?2) AND (opted_in_at IS NULL OR s.stream_id <> 0 OR s.list_id <> 0))))`
 
+const FIELDS =
+  'accountId newsletterId listId streamId templateId templateVersion fromAddress subject htmlRef textRef sizeBytes templateData extra state sandbox total handedOver leftOut dueAt actor createdAt updatedAt'
+
 const sql = prepareStatements((db) => ({
-  insert: db.prepare<{ id: number }, (string | number | null)[]>(
-    `INSERT INTO broadcasts (account_id, newsletter_id, list_id, stream_id, template_id, template_version, from_address, subject, html_ref, text_ref,
-     size_bytes, template_data, extra, state, sandbox, total, handed_over, left_out, due_at, actor, created_at, updated_at)
-     VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 0, 0, 0, 0, ?, ?, ?, ?) RETURNING id`,
+  insert: db.prepare<{ id: number }, [Record<string, string | number | Uint8Array | null>]>(
+    `${insertSql('broadcasts', FIELDS)} RETURNING id`,
   ),
   newestContact: db.prepare<{ id: number | null }, [number]>('SELECT MAX(id) AS id FROM contacts WHERE list_id = ?'),
   // Recipients who are already suppressed are skipped here; those suppressed later are skipped when they are enqueued.
@@ -211,28 +212,19 @@ async function insertBroadcast(
   streamId: number,
 ): Promise<number> {
   const content = await storeContent(app, draft)
+  const { htmlRef, textRef, sizeBytes } = content
+  const { newsletterId = null, list, template, templateData } = input
   const write = (tx: Tx): number => {
     const now = app.eventTime()
-    const row = sql(tx.db).insert.get(
-      actor.accountId,
-      input.newsletterId ?? null,
-      input.list.id,
-      streamId,
-      input.template?.id ?? null,
-      input.template?.version ?? null,
-      draft.from,
-      draft.subject,
-      content.htmlRef,
-      content.textRef,
-      content.sizeBytes,
-      formatSharedData(input.templateData, input.list),
-      Object.keys(draft.extra).length > 0 ? JSON.stringify(draft.extra) : null,
-      stateCode('fixing'),
-      draft.scheduledAt ?? app.clock.now(),
-      formatStoredActor(actor),
-      now,
-      now,
-    )
+    const row = sql(tx.db).insert.get({
+      ...{ accountId: actor.accountId, newsletterId, listId: list.id, streamId, htmlRef, textRef, sizeBytes },
+      ...{ templateId: template?.id ?? null, templateVersion: template?.version ?? null },
+      ...{ fromAddress: draft.from, subject: draft.subject, templateData: formatSharedData(templateData, list) },
+      extra: Object.keys(draft.extra).length > 0 ? JSON.stringify(draft.extra) : null,
+      ...{ state: stateCode('fixing'), sandbox: 0, total: 0, handedOver: 0, leftOut: 0 },
+      dueAt: draft.scheduledAt ?? app.clock.now(),
+      ...{ actor: formatStoredActor(actor), createdAt: now, updatedAt: now },
+    })
     if (!row) throw new Error('the broadcast was not stored')
     getRunningSnapshots(app).add(row.id)
     return row.id

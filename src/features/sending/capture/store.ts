@@ -8,7 +8,7 @@ import type { Database } from 'bun:sqlite'
 import { join } from 'node:path'
 import { decompress } from '#platform/content/frames.ts'
 import { Committer, type CommitterOptions, type Tx } from '#platform/db/commit.ts'
-import { openDatabase, prepareStatements } from '#platform/db/open.ts'
+import { insertSql, openDatabase, prepareStatements, setSql } from '#platform/db/open.ts'
 import { Counts } from '#platform/queue/counts.ts'
 import type { Clock, Millis } from '#platform/time/clock.ts'
 import { hours, KiB, MiB } from '#platform/units.ts'
@@ -91,13 +91,10 @@ interface OldCapture extends StoredSize {
 const SELECT_OLD =
   'SELECT recipient_id AS recipientId, received_at AS receivedAt, owner_id AS ownerId, stored_bytes AS storedBytes FROM captures'
 
+const FIELDS = 'recipientId emailId ownerId mailFrom rcptTo receivedAt sizeBytes storedBytes head raw'
+
 const sql = prepareStatements((db) => ({
-  save: db.prepare(
-    `INSERT INTO captures (recipient_id, email_id, mail_from, rcpt_to, received_at, size_bytes, stored_bytes, head, raw, owner_id)
-     VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)
-     ON CONFLICT (recipient_id) DO UPDATE SET email_id = ?2, mail_from = ?3, rcpt_to = ?4, received_at = ?5, size_bytes = ?6, stored_bytes = ?7,
-       head = ?8, raw = ?9, owner_id = ?10`,
-  ),
+  save: db.prepare(`${insertSql('captures', FIELDS)} ON CONFLICT (recipient_id) DO UPDATE SET ${setSql(FIELDS)}`),
   stored: db.prepare<StoredSize, [number]>(
     'SELECT owner_id AS ownerId, stored_bytes AS storedBytes FROM captures WHERE recipient_id = ?',
   ),
@@ -160,20 +157,9 @@ export class CaptureStore {
     await this.committer.write((tx) => {
       const replaced = sql(tx.db).stored.get(recipientId)
       const receivedAt = this.#options.clock.now()
-      sql(tx.db).save.run(
-        recipientId,
-        emailId,
-        mailFrom,
-        rcptTo,
-        receivedAt,
-        raw.length,
-        stored.length,
-        head,
-        stored,
-        ownerId,
-      )
-      if (accountId !== undefined)
-        addToInbox(tx.db, { accountId, emailId, receivedAt, sizeBytes: raw.length, rcptTo, head })
+      const facts = { emailId, rcptTo, receivedAt, sizeBytes: raw.length, head }
+      sql(tx.db).save.run({ ...facts, recipientId, ownerId, mailFrom, storedBytes: stored.length, raw: stored })
+      if (accountId !== undefined) addToInbox(tx.db, { ...facts, accountId })
       tx.afterCommit(() => {
         if (replaced) this.#bytes.add(replaced.ownerId, -replaced.storedBytes)
         this.#bytes.add(ownerId, stored.length)

@@ -8,7 +8,7 @@ import type { App } from '#features/core/app/app.ts'
 import { count, NO_HOUR, readCounter } from '#features/core/events/record.ts'
 import { codesOf } from '#platform/db/codes.ts'
 import type { Tx } from '#platform/db/commit.ts'
-import { prepareStatements } from '#platform/db/open.ts'
+import { insertSql, prepareStatements } from '#platform/db/open.ts'
 import { newUuid, type UuidBytes } from '#platform/ids.ts'
 import type { Millis } from '#platform/time/clock.ts'
 import { days } from '#platform/units.ts'
@@ -45,9 +45,9 @@ const COLUMNS =
   'id, account_id AS accountId, list_id AS listId, status, confirmed_at AS confirmedAt, opted_in_at AS optedInAt'
 
 const sql = prepareStatements((db) => ({
-  insert: db.prepare<{ id: number }, (string | number | Uint8Array | null)[]>(
-    `INSERT INTO contacts (uuid, account_id, list_id, address_key, email, metadata, status, subscribed_at, confirmed_at, created_at)
-     VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING RETURNING id`,
+  insert: db.prepare<{ id: number }, [Record<string, string | number | Uint8Array | null>]>(
+    `${insertSql('contacts', 'uuid accountId listId addressKey email metadata status subscribedAt confirmedAt createdAt')}
+     ON CONFLICT DO NOTHING RETURNING id`,
   ),
   byId: db.prepare<Row & { confirmingSince: Millis | null; earlierRequests: string | null }, [number]>(
     `SELECT ${COLUMNS}, confirming_since AS confirmingSince, earlier_requests AS earlierRequests FROM contacts WHERE id = ?`,
@@ -133,18 +133,11 @@ export function insertContact(
   const uuid = newUuid()
   const now = app.eventTime()
   const code = toContactStatusCode(status)
-  const inserted = sql(tx.db).insert.get(
-    uuid,
-    accountId,
-    listId,
-    key,
-    email === key ? null : email,
-    toStoredMetadata(metadata),
-    code,
-    now,
-    status === 'active' ? now : null,
-    now,
-  )
+  const inserted = sql(tx.db).insert.get({
+    ...{ uuid, accountId, listId, addressKey: key, email: email === key ? null : email, status: code },
+    metadata: toStoredMetadata(metadata),
+    ...{ subscribedAt: now, confirmedAt: status === 'active' ? now : null, createdAt: now },
+  })
   if (!inserted) return undefined
   countContact(tx, { accountId, listId }, code, 1)
   return { id: inserted.id, uuid }

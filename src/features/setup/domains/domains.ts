@@ -8,7 +8,7 @@ import { prepareCount, requirePlanCapacity } from '#features/core/accounts/limit
 import type { Actor, App } from '#features/core/app/app.ts'
 import { auditChange } from '#features/core/audit-logs/audit.ts'
 import type { Tx } from '#platform/db/commit.ts'
-import { prepareStatements } from '#platform/db/open.ts'
+import { insertSql, prepareStatements } from '#platform/db/open.ts'
 import { newestFirst, type RowWindow } from '#platform/db/row-window.ts'
 import { conflict, invalid, notFound } from '#platform/errors.ts'
 import { formatUuid, newUuid, parseUuid, randomBase62, type UuidBytes } from '#platform/ids.ts'
@@ -81,8 +81,10 @@ const sql = prepareStatements((db) => ({
     'SELECT COUNT(*) AS n FROM domains WHERE domain = ? AND account_id <> ? AND verified_at IS NOT NULL AND deleted_at IS NULL',
   ),
   insert: db.prepare(
-    `INSERT INTO domains (uuid, account_id, domain, dkim_selector, dkim_public_key, dkim_private_key, ed25519_public_key, ed25519_private_key, sending_subdomain,
-     next_check_at, created_at, updated_at) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
+    insertSql(
+      'domains',
+      'uuid accountId domain dkimSelector dkimPublicKey dkimPrivateKey ed25519PublicKey ed25519PrivateKey sendingSubdomain nextCheckAt createdAt updatedAt',
+    ),
   ),
   setInbound: db.prepare('UPDATE domains SET inbound_enabled = ?, updated_at = ? WHERE id = ?'),
   markDeleted: db.prepare('UPDATE domains SET deleted_at = ?, updated_at = ? WHERE id = ?'),
@@ -211,20 +213,12 @@ export async function createDomain(app: App, actor: Actor, name: string, kept: K
     requireAvailable(tx.db, actor.accountId, domain)
     requirePlanCapacity(app, tx, actor.accountId, 'domains', sql(tx.db).existing)
     const now = app.eventTime()
-    sql(tx.db).insert.run(
-      uuid,
-      actor.accountId,
-      domain,
-      selector,
-      key.publicKey,
-      sealed,
-      ed25519.publicKey,
-      ed25519.sealed,
-      subdomain,
-      app.clock.now() + FIRST_CHECK_DELAY_MS,
-      now,
-      now,
-    )
+    sql(tx.db).insert.run({
+      ...{ uuid, accountId: actor.accountId, domain, sendingSubdomain: subdomain, createdAt: now, updatedAt: now },
+      ...{ dkimSelector: selector, dkimPublicKey: key.publicKey, dkimPrivateKey: sealed },
+      ...{ ed25519PublicKey: ed25519.publicKey, ed25519PrivateKey: ed25519.sealed },
+      nextCheckAt: app.clock.now() + FIRST_CHECK_DELAY_MS,
+    })
     auditDomain(app, tx, actor, 'created', { uuid, domain })
     return getDomain(tx.db, actor.accountId, id)
   })
