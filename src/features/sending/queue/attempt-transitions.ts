@@ -15,7 +15,7 @@ import {
   toEventType,
 } from '#features/core/events/record.ts'
 import type { Tx } from '#platform/db/commit.ts'
-import { prepareStatements } from '#platform/db/open.ts'
+import { prepareStatements, setSql } from '#platform/db/open.ts'
 import type { Millis } from '#platform/time/clock.ts'
 import {
   type ChangedRecipient,
@@ -37,6 +37,9 @@ import { type Status, statusCode, statusCodes } from './status.ts'
 const QUEUED = statusCode('queued')
 const PROCESSING = statusCode('processing')
 
+const FINISHED =
+  'status deliveryStartedAt deliveredAt smtpResponse lastError sendingIp bounceType bounceCategory isCaptured'
+
 const sql = prepareStatements((db) => ({
   begin: db.prepare(`UPDATE recipients SET delivery_started_at = ? WHERE id = ? AND status = ${PROCESSING}`),
   defer: db.prepare(
@@ -47,9 +50,8 @@ const sql = prepareStatements((db) => ({
     `UPDATE recipients SET status = ${QUEUED}, next_at = ?, delivery_started_at = NULL, attempts = attempts - 1 WHERE id = ? AND status = ${PROCESSING}
      RETURNING ${IS_NEVER_ATTEMPTED} AS neverTried`,
   ),
-  finish: db.prepare<ChangedRecipient, (string | number | null)[]>(
-    `UPDATE recipients SET status = ?, lane = NULL, next_at = NULL, delivery_started_at = ?, delivered_at = ?, smtp_response = ?, last_error = ?,
-     sending_ip = ?, bounce_type = ?, bounce_category = ?, is_captured = ? WHERE id = ? AND status = ${PROCESSING} RETURNING address`,
+  finish: db.prepare<ChangedRecipient, [Record<string, string | number | null>]>(
+    `UPDATE recipients SET lane = NULL, next_at = NULL, ${setSql(FINISHED)} WHERE id = $id AND status = ${PROCESSING} RETURNING address`,
   ),
   retry: db.prepare(
     `UPDATE recipients SET status = ${QUEUED}, lane = ?1, next_at = ?2, retry_from = ?2, attempts = 0, delivery_started_at = NULL,
@@ -146,18 +148,11 @@ export function finishRecipient(tx: Tx, at: TransitionAt, outcome: FinalOutcome)
   const { status, deliveryStartedAt = null, smtpResponse = null, lastError = null, sendingIp = null } = outcome
   const { bounceType = null, bounceCategory = null, attempt, data } = outcome
   const isSent = status === 'sent'
-  const changed = sql(tx.db).finish.get(
-    statusCode(status),
-    isSent || status === 'uncertain' ? deliveryStartedAt : null,
-    isSent ? at.now : null,
-    smtpResponse,
-    lastError,
-    sendingIp,
-    bounceType,
-    bounceCategory,
-    data?.captured ? 1 : 0,
-    at.recipientId,
-  )
+  const changed = sql(tx.db).finish.get({
+    ...{ id: at.recipientId, status: statusCode(status), deliveredAt: isSent ? at.now : null },
+    deliveryStartedAt: isSent || status === 'uncertain' ? deliveryStartedAt : null,
+    ...{ smtpResponse, lastError, sendingIp, bounceType, bounceCategory, isCaptured: data?.captured ? 1 : 0 },
+  })
   if (!changed) throw new NotProcessingError(`recipient ${at.recipientId} is not processing`)
   if (isSent) recordDelivery(tx, email, at, changed, data)
   else recordOf(tx, email, at, status, data)

@@ -7,7 +7,7 @@ import type { Actor, App } from '#features/core/app/app.ts'
 import { auditChange, describeChanges } from '#features/core/audit-logs/audit.ts'
 import { codesOf } from '#platform/db/codes.ts'
 import type { Tx } from '#platform/db/commit.ts'
-import { prepareStatements } from '#platform/db/open.ts'
+import { prepareStatements, setSql } from '#platform/db/open.ts'
 import { newestFirst, type RowWindow } from '#platform/db/row-window.ts'
 import { conflict, invalid, notFound } from '#platform/errors.ts'
 import { parseName } from '#platform/http/validation.ts'
@@ -47,9 +47,7 @@ const sql = prepareStatements((db) => ({
   insert: db.prepare(
     'INSERT INTO streams (uuid, account_id, slug, name, expires_in, priority, created_at, updated_at) VALUES (?, ?, ?, ?, ?, ?, ?, ?)',
   ),
-  update: db.prepare(
-    'UPDATE streams SET slug = ?, name = ?, expires_in = ?, priority = ?, updated_at = ? WHERE id = ?',
-  ),
+  update: db.prepare(`UPDATE streams SET ${setSql('slug name expiresIn priority updatedAt')} WHERE id = $id`),
   delete: db.prepare('UPDATE streams SET deleted_at = ? WHERE id = ?'),
   pool: db.prepare<{ pool: string | null }, [number]>('SELECT pool FROM streams WHERE id = ?'),
   pools: db.prepare<{ stream: string; pool: string }, [number]>(
@@ -134,14 +132,11 @@ export function changeStream(
       requireNotDefault(stream, 'renamed')
       requireUnusedSlug(tx.db, actor.accountId, slug)
     }
-    sql(tx.db).update.run(
-      slug ?? stream.slug,
-      name ?? stream.name,
-      expiresIn === undefined ? stream.expiresIn : expiresIn,
-      priority === undefined ? stream.priority : toPriorityCode(priority),
-      app.eventTime(),
-      stream.id,
-    )
+    sql(tx.db).update.run({
+      ...{ id: stream.id, slug: slug ?? stream.slug, name: name ?? stream.name, updatedAt: app.eventTime() },
+      expiresIn: expiresIn === undefined ? stream.expiresIn : expiresIn,
+      priority: priority === undefined ? stream.priority : toPriorityCode(priority),
+    })
     const after = { slug, name, expires_in: expiresIn, priority }
     const before = { ...stream, expires_in: stream.expiresIn, priority: toPriorityName(stream.priority) }
     auditChange(app, tx, actor, 'stream.updated', stream.uuid, { ...after, ...describeChanges(before, after) })
