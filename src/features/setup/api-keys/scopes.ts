@@ -17,25 +17,14 @@ const RESOURCES = [
   'mailboxes',
 ] as const
 
-/** A scope by its name. */
-export type Scope =
-  | 'emails:send'
-  | 'emails:read'
-  | 'drafts:release'
-  | `${(typeof RESOURCES)[number]}:${'read' | 'write'}`
-  | 'sub_accounts:manage'
-  | 'account:read'
-  | 'account:admin'
-
-const ALL_SCOPES: readonly Scope[] = [
-  'emails:send',
-  'emails:read',
+const ALL_SCOPES = [
+  ...(['emails:send', 'emails:read'] as const),
   ...RESOURCES.flatMap((resource) => [`${resource}:read`, `${resource}:write`] as const),
-  'sub_accounts:manage',
-  'account:read',
-  'account:admin',
-  'drafts:release',
+  ...(['sub_accounts:manage', 'account:read', 'account:admin', 'drafts:release'] as const),
 ]
+
+/** A scope by its name. */
+export type Scope = (typeof ALL_SCOPES)[number]
 
 /**
  * What a key may have whose sends are restricted: nothing by which it could lift its restriction, release its drafts,
