@@ -25,12 +25,10 @@ const sql = prepareStatements((db) => ({
   count: db.prepare<{ n: number }, [number]>('SELECT COUNT(*) AS n FROM mailbox_contacts WHERE mailbox_id = ?'),
 }))
 
-/** Counts a message of a sender, whose address is normalised. */
-export const countContact = (
-  tx: Tx,
-  mailboxId: number,
-  contact: { readonly address: string; readonly name: string | null; readonly at: Millis },
-): void => void sql(tx.db).add.run(mailboxId, contact.address, contact.name, contact.at)
+/** Counts a message of a sender, whose address is normalised; empty: it named none. */
+export function countContact(tx: Tx, mailboxId: number, address: string, name: string | null, at: Millis): void {
+  if (address !== '') sql(tx.db).add.run(mailboxId, address, name, at)
+}
 
 /** Uncounts a message of a sender; a contact without messages is deleted. */
 export function uncountContact(tx: Tx, mailboxId: number, address: string): void {

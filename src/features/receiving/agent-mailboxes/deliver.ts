@@ -82,7 +82,7 @@ export function deliverToMailbox(
     body: toSearchText(message),
   })
   sql(tx.db).count.run(envelope.sizeBytes, mailbox.id)
-  if (fromAddress !== '') countContact(tx, mailbox.id, { address: fromAddress, name: parseDisplayName(fromHeader), at })
+  countContact(tx, mailbox.id, fromAddress, parseDisplayName(fromHeader), at)
   record(tx, {
     accountId: mailbox.accountId,
     type: 'mailbox.message.received',
@@ -113,9 +113,8 @@ export function amendMessage(tx: Tx, before: AmendedMessage, received: ReceivedM
     body: toSearchText(received.message),
   })
   if (fromAddress !== before.fromAddress) {
-    if (before.fromAddress !== '') uncountContact(tx, mailboxId, before.fromAddress)
-    if (fromAddress !== '')
-      countContact(tx, mailboxId, { address: fromAddress, name: parseDisplayName(fromHeader), at: before.createdAt })
+    uncountContact(tx, mailboxId, before.fromAddress)
+    countContact(tx, mailboxId, fromAddress, parseDisplayName(fromHeader), before.createdAt)
   }
   return true
 }

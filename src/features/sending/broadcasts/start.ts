@@ -21,7 +21,7 @@ import { toSuppressionScopeCode } from '#features/setup/suppression-store/check.
 import { formatSharedData, hasNoTemplateSyntax } from '#features/setup/templates/broadcast-data.ts'
 import { requireValidSource } from '#features/setup/templates/render.ts'
 import type { Tx } from '#platform/db/commit.ts'
-import { insertSql, prepareStatements } from '#platform/db/open.ts'
+import { insertSql, prepareStatements, setSql } from '#platform/db/open.ts'
 import { conflict, invalid } from '#platform/errors.ts'
 import { formatUuid, type UuidBytes } from '#platform/ids.ts'
 import { perOwner } from '#platform/per-owner.ts'
@@ -104,7 +104,7 @@ const sql = prepareStatements((db) => ({
     `SELECT COUNT(*) AS n FROM broadcasts INDEXED BY broadcasts_open WHERE ${IS_OPEN} AND account_id = ?`,
   ),
   begin: db.prepare(
-    'UPDATE broadcasts SET operation_id = ?, state = ?, sandbox = ?, total = ?, quota_month = ?, updated_at = ? WHERE id = ? AND state = ?',
+    `UPDATE broadcasts SET ${setSql('operationId state sandbox total quotaMonth updatedAt')} WHERE id = $id AND state = ${stateCode('fixing')}`,
   ),
   discard: db.prepare('DELETE FROM broadcasts WHERE id = ? AND state = ?'),
   leftovers: db.prepare<{ id: number }, [number]>('SELECT id FROM broadcasts WHERE state = ?'),
@@ -299,16 +299,10 @@ function commitStart(
     },
   })
   const now = app.eventTime()
-  const updated = sql(tx.db).begin.run(
-    operation.id,
-    stateCode(state),
-    sandbox ? 1 : 0,
-    total,
-    quotaMonth,
-    now,
-    broadcastId,
-    stateCode('fixing'),
-  )
+  const updated = sql(tx.db).begin.run({
+    ...{ id: broadcastId, operationId: operation.id, state: stateCode(state), sandbox: sandbox ? 1 : 0 },
+    ...{ total, quotaMonth, updatedAt: now },
+  })
   if (updated.changes !== 1) throw new Error(`broadcast ${broadcastId} has no running snapshot`)
   // For newsletters, `writeRelated` writes the audit entry.
   if (input.type === 'broadcast') {

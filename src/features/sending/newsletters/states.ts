@@ -11,7 +11,7 @@
 import { type BroadcastState, findBroadcastById, type OnTransition } from '#features/sending/broadcasts/states.ts'
 import { codesOf } from '#platform/db/codes.ts'
 import type { Tx } from '#platform/db/commit.ts'
-import { prepareStatements } from '#platform/db/open.ts'
+import { prepareStatements, setSql } from '#platform/db/open.ts'
 
 /** The position is the stored code, so only append. */
 export const NEWSLETTER_STATUSES = ['draft', 'scheduled', 'sending', 'sent', 'failed'] as const
@@ -31,8 +31,8 @@ const STATUS_BY_STATE: Readonly<Partial<Record<BroadcastState, NewsletterStatus>
 
 const sql = prepareStatements((db) => ({
   begin: db.prepare(
-    `UPDATE newsletters SET status = ?, operation_id = ?, scheduled_at = ?, total_recipients = ?, sent_at = ?, updated_at = ?
-     WHERE id = ? AND status = ?`,
+    `UPDATE newsletters SET ${setSql('status operationId scheduledAt totalRecipients sentAt updatedAt')}
+     WHERE id = $id AND status = ${newsletterStatusCode('draft')}`,
   ),
   follow: db.prepare(
     'UPDATE newsletters SET status = ?1, sent_at = coalesce(?2, sent_at), updated_at = ?3 WHERE id = ?4 AND status IN (?5, ?6)',
@@ -51,16 +51,11 @@ export function startNewsletter(
 ): boolean {
   const status = STATUS_BY_STATE[start.state]
   if (status === undefined) throw new Error(`a starting broadcast cannot be ${start.state}`)
-  const { changes } = sql(tx.db).begin.run(
-    newsletterStatusCode(status),
-    start.operationId,
-    start.scheduledAt ?? null,
-    start.total,
-    status === 'sent' ? start.now : null,
-    start.now,
-    id,
-    newsletterStatusCode('draft'),
-  )
+  const { operationId, scheduledAt = null, total: totalRecipients, now: updatedAt } = start
+  const { changes } = sql(tx.db).begin.run({
+    ...{ id, status: newsletterStatusCode(status), operationId, scheduledAt, totalRecipients, updatedAt },
+    sentAt: status === 'sent' ? updatedAt : null,
+  })
   return changes === 1
 }
 

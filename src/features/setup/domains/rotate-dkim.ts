@@ -6,7 +6,7 @@
 import type { Actor, App } from '#features/core/app/app.ts'
 import { createSystemActor } from '#features/core/audit-logs/audit.ts'
 import type { Tx } from '#platform/db/commit.ts'
-import { prepareStatements } from '#platform/db/open.ts'
+import { insertSql, prepareStatements } from '#platform/db/open.ts'
 import { formatUuid } from '#platform/ids.ts'
 import type { Millis } from '#platform/time/clock.ts'
 import { days } from '#platform/units.ts'
@@ -24,8 +24,10 @@ const MAX_FORMER = 10
 
 const sql = prepareStatements((db) => ({
   insertNext: db.prepare(
-    `INSERT INTO dkim_keys (domain_id, selector, dkim_public_key, dkim_private_key, ed25519_public_key, ed25519_private_key, created_at)
-     VALUES (?, ?, ?, ?, ?, ?, ?)`,
+    insertSql(
+      'dkim_keys',
+      'domainId selector dkimPublicKey dkimPrivateKey ed25519PublicKey ed25519PrivateKey createdAt',
+    ),
   ),
   checkSoon: db.prepare(
     'UPDATE domains SET next_check_at = min(next_check_at, ?), updated_at = max(?, updated_at + 1) WHERE id = ?',
@@ -65,15 +67,11 @@ export async function startDkimRotation(app: App, actor: Actor, id: string): Pro
     const now = app.eventTime()
     const selector = createSelector()
     const ed25519 = createEd25519Key(app, uuid)
-    sql(tx.db).insertNext.run(
-      domain.id,
-      selector,
-      key.publicKey,
-      app.keys.seal(key.privateKeyPem, toDkimKeyContext(uuid)),
-      ed25519.publicKey,
-      ed25519.sealed,
-      now,
-    )
+    sql(tx.db).insertNext.run({
+      ...{ domainId: domain.id, selector, createdAt: now, dkimPublicKey: key.publicKey },
+      dkimPrivateKey: app.keys.seal(key.privateKeyPem, toDkimKeyContext(uuid)),
+      ...{ ed25519PublicKey: ed25519.publicKey, ed25519PrivateKey: ed25519.sealed },
+    })
     // Users who start a rotation see the records in the response.
     if (actor.type === 'system') scheduleRotationNotice(app, tx, domain)
     sql(tx.db).checkSoon.run(app.clock.now() + FIRST_CHECK_DELAY_MS, now, domain.id)
