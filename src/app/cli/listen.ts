@@ -19,7 +19,7 @@ import { loadConfig } from '../settings.ts'
 import { findServiceUrl } from './api.ts'
 import type { Command } from './command.ts'
 import { CommandError, UsageError } from './errors.ts'
-import { collectOption, createWholeNumberParser, readKeyFile } from './options.ts'
+import { collectOption, createWholeNumberParser, parseUrlOption, readKeyFile } from './options.ts'
 import { print, toPrintable } from './output.ts'
 
 const POLL_MS = seconds(1)
@@ -135,8 +135,8 @@ export function addListenCommand(program: Command): void {
   program
     .command('listen')
     .description("post the events of an account to a URL of this machine, signed like a webhook's")
-    .requiredOption('--forward <url>', 'where to post, such as http://127.0.0.1:3000/hooks')
-    .option('--url <url>', 'base URL of the service; default: the service on this machine')
+    .requiredOption('--forward <url>', 'where to post, such as http://127.0.0.1:3000/hooks', parseUrlOption)
+    .option('--url <url>', 'base URL of the service; default: the service on this machine', parseUrlOption)
     .option('--key <key>', 'API key with the scopes emails:read and webhooks:read; visible in the process list')
     .option('--key-file <path>', 'file with the API key; default: TASSIS_API_KEY, else what scripts/start left')
     .option('--event <name>', 'only this event; repeat for several; default: all', collectOption)
@@ -147,8 +147,6 @@ export function addListenCommand(program: Command): void {
       createWholeNumberParser(0, Number.MAX_SAFE_INTEGER),
     )
     .action(async (options: ListenCommand) => {
-      if (!URL.canParse(options.forward) || !/^https?:/.test(options.forward))
-        throw new UsageError('--forward must be a URL such as http://127.0.0.1:3000/hooks.')
       const { config } = loadConfig()
       const ending = new AbortController()
       for (const name of ['SIGINT', 'SIGTERM'] as const) process.once(name, () => ending.abort())

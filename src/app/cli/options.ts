@@ -30,6 +30,12 @@ export function createWholeNumberParser(min: number, max: number): (text: string
   }
 }
 
+/** Parser for options that are URLs. */
+export function parseUrlOption(text: string): string {
+  if (/^https?:/.test(text) && URL.canParse(text)) return text
+  throw new InvalidArgumentError('It must be a URL such as https://mail.example.com.')
+}
+
 /** Parser for options that may be repeated. */
 export const collectOption = (value: string, earlier: readonly string[] = []): readonly string[] => [...earlier, value]
 

@@ -38,7 +38,7 @@ import { addPostalImport } from './import/postal.ts'
 import { addProviderImports, addTemplateCommands } from './import/providers.ts'
 import { addListenCommand } from './listen.ts'
 import { addAuditCommands, addConfigCommand, addDiskCommand, addRetentionCommands } from './local.ts'
-import { readKeyFile } from './options.ts'
+import { parseUrlOption, readKeyFile } from './options.ts'
 import { formatCount, formatJsonError, type JsonOption, print, printResult, toPrintable } from './output.ts'
 import { addOperationCommands, addProviderCommands, addQueueCommand } from './queue.ts'
 import { addComplaintsCommand, addInboundCommands, addMailCommands, addReportCommands } from './received.ts'
@@ -72,7 +72,7 @@ function addMcpCommand(program: Command): void {
   program
     .command('mcp')
     .description('serve the tools of a service to a language model (MCP) over standard input and output')
-    .option('--url <url>', 'address of the service; default: the service on this machine')
+    .option('--url <url>', 'address of the service; default: the service on this machine', parseUrlOption)
     .option('--key-file <path>', 'file with the API key; default: TASSIS_API_KEY')
     .action(async ({ url, keyFile }: { readonly url?: string; readonly keyFile?: string }) => {
       const { config } = loadConfig()
@@ -82,19 +82,13 @@ function addMcpCommand(program: Command): void {
           'Set TASSIS_API_KEY to an API key, or give a file with one by --key-file: it decides which account the model sees, and which tools it gets. On the machine of the service, `tassis keys create --name assistant --scope emails:read --scope domains:read` makes one that can only read; elsewhere, the dashboard does (API keys).',
         )
       await serveStdio({
-        endpoint: toEndpoint(url ?? (await findServiceUrl(config))),
+        endpoint: (url ?? (await findServiceUrl(config))).replace(/(?<!\/)\/+$/, '').replace(/\/mcp$/, '') + MCP_PATH,
         key,
         input: Bun.stdin.stream(),
         write: (message) => process.stdout.write(`${message}\n`),
         fetch,
       })
     })
-}
-
-function toEndpoint(url: string): string {
-  if (!URL.canParse(url) || !/^https?:/.test(url))
-    throw new UsageError('--url must be an address such as https://mail.example.com.')
-  return url.replace(/(?<!\/)\/+$/, '').replace(/\/mcp$/, '') + MCP_PATH
 }
 
 const USAGE_EXIT_CODE = 2

@@ -7,9 +7,8 @@ import { CommandError, UsageError } from '../errors.ts'
 import data from './postal.json' with { type: 'json' }
 
 const TIMEOUT_SECONDS = 10
-/** To a user, a database, a table, a column. */
-const ACCESS_DENIED: readonly (number | undefined)[] = [1044, 1045, 1142, 1143, 1698]
-const NAME_IT = 'name the main database of Postal, by default postal'
+/** To a user, a database, a table, a column; and there is no such database. */
+const ACCESS_DENIED: readonly (number | undefined)[] = [1044, 1045, 1049, 1142, 1143, 1698]
 
 export interface PostalServer {
   readonly id: number
@@ -44,38 +43,28 @@ export class PostalDatabase implements AsyncDisposable {
     await this.#sql.close({ timeout: 0 }).catch(() => undefined)
   }
 
-  /** Throws a sentence when the server does not answer, or refuses. */
+  /** Throws a sentence, without the password, when the server does not answer, or refuses. */
   async query<Row>(text: string, ...values: readonly (number | string)[]): Promise<readonly Row[]> {
     try {
       return await this.#sql.unsafe(text, [...values])
     } catch (error) {
-      const { errno, message = '' } = error as { readonly errno?: number; readonly message?: string }
+      const { errno, message } = error as { readonly errno?: number; readonly message: string }
       const hint = ACCESS_DENIED.includes(errno)
-        ? `; the user needs SELECT on it and on ${this.#prefix}-server-*`
-        : message.startsWith('Unknown database') && `; ${NAME_IT}`
-      throw new CommandError(
-        `The database ${this.#where} cannot be read: ${message}${hint || ''}.`,
-        'postal_unreadable',
-      )
+        ? `. Name the main database of Postal, and a user with SELECT on it and on ${this.#prefix}-server-*`
+        : ''
+      throw new CommandError(`The database ${this.#where} cannot be read: ${message}${hint}.`, 'postal_unreadable')
     }
   }
 
   /** Checks all databases, and returns the servers that are not deleted, in order of id. Throws a sentence. */
   async open(): Promise<readonly PostalServer[]> {
     await this.query('SET SESSION TRANSACTION READ ONLY')
-    await this.query('SET SESSION group_concat_max_len = 1000000')
-    const main = await this.#readColumns('database()')
-    if (!['servers.id', 'organizations.id', 'schema_migrations.version'].every((name) => main.has(name)))
-      throw new CommandError(`${this.#where} is not a database of Postal; ${NAME_IT}.`, 'postal_unknown')
-    const [schema] = await this.query<{ version: string | null }>(
-      'SELECT max(version) AS version FROM schema_migrations',
+    const [main] = await this.query<{ name: string }>('SELECT database() AS name')
+    await this.#requireColumns(
+      main?.name ?? '',
+      data.main_columns,
+      'it is not whole, or not the main database of Postal 2.x or 3.x; upgrade an older one first',
     )
-    if ((schema?.version ?? '') < data.oldest_schema)
-      throw new CommandError(
-        `${this.#where} is of a Postal before 2.0 (schema ${schema?.version}); upgrade that to 2.3 or 3.x first.`,
-        'postal_unknown',
-      )
-    requireColumns(main, data.main_columns, this.#where)
     const servers = await this.query<PostalServer>(
       `SELECT s.id, concat(o.permalink, '/', s.permalink) AS name, s.mode, concat(?, '-server-', s.id) AS ${'`database`'},
          coalesce(u.email_address, (SELECT email_address FROM users WHERE admin = 1 ORDER BY id LIMIT 1)) AS owner,
@@ -84,33 +73,28 @@ export class PostalDatabase implements AsyncDisposable {
        WHERE s.deleted_at IS NULL AND o.deleted_at IS NULL ORDER BY s.id`,
       this.#prefix,
     )
-    for (const { database, name } of servers) {
-      const columns = await this.#readColumns('?', database)
-      if (columns.size === 0)
-        throw new CommandError(
-          `There is no database ${database} of the server ${name}, or this user may not read it; --message-db-prefix sets what precedes -server-. Nothing was written.`,
-          'postal_unreadable',
-        )
-      requireColumns(columns, data.message_columns, database)
-    }
+    for (const { database, name } of servers)
+      await this.#requireColumns(
+        database,
+        data.message_columns,
+        `the database of the server ${name} is not there or not whole, or this user may not read it; --message-db-prefix sets what precedes -server-`,
+      )
     return servers
   }
 
-  async #readColumns(schema: string, ...values: readonly string[]): Promise<ReadonlySet<string>> {
+  async #requireColumns(database: string, needed: Readonly<Record<string, string>>, problem: string): Promise<void> {
     const rows = await this.query<{ name: string }>(
-      `SELECT lower(concat(table_name, '.', column_name)) AS name FROM information_schema.columns WHERE table_schema = ${schema}`,
-      ...values,
+      "SELECT lower(concat(table_name, '.', column_name)) AS name FROM information_schema.columns WHERE table_schema = ?",
+      database,
     )
-    return new Set(rows.map(({ name }) => name))
+    const found = new Set(rows.map(({ name }) => name))
+    const missing = Object.entries(needed)
+      .flatMap(([table, columns]) => columns.split(' ').map((column) => `${table}.${column}`))
+      .filter((name) => !found.has(name))
+    if (missing.length > 0)
+      throw new CommandError(
+        `${database} lacks ${missing.slice(0, 3).join(', ')}${missing.length > 3 ? ` and ${missing.length - 3} more columns` : ''}: ${problem}. Nothing was written.`,
+        'postal_incomplete',
+      )
   }
-}
-
-function requireColumns(found: ReadonlySet<string>, needed: Readonly<Record<string, string>>, where: string): void {
-  const all = Object.entries(needed).flatMap(([table, columns]) => columns.split(' ').map((name) => `${table}.${name}`))
-  const missing = all.filter((name) => !found.has(name))
-  if (missing.length > 0)
-    throw new CommandError(
-      `${where} lacks ${missing.slice(0, 3).join(', ')}${missing.length > 3 ? ` and ${missing.length - 3} more columns` : ''}: it is not whole, or not of Postal 2.x or 3.x. Nothing was written.`,
-      'postal_incomplete',
-    )
 }

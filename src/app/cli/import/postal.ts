@@ -5,6 +5,7 @@
  */
 import type { Domain } from '#client/api.ts'
 import { TassisError } from '#client/client.ts'
+import type { OperatorAccountSummary } from '#client/operator-api.ts'
 import { toALabels } from '#protocols/address/domain.ts'
 import { parseMailbox } from '#protocols/address/parse.ts'
 import { importDkimKey, readModulusBits } from '#protocols/dkim/keys.ts'
@@ -13,7 +14,7 @@ import type { Command, Context } from '../command.ts'
 import { readInput } from '../options.ts'
 import data from './postal.json' with { type: 'json' }
 import { PostalDatabase, type PostalServer } from './postal-database.ts'
-import { ImportTable } from './result.ts'
+import { ImportTable, type SuppressionLines } from './result.ts'
 
 interface Options {
   readonly apply?: true
@@ -22,13 +23,8 @@ interface Options {
   readonly returnPathPrefix: string
 }
 
-/** A server, whose name is that of its account, and what the whole import shares. */
-interface Target {
-  readonly server: PostalServer
-  readonly account: string
-  /** These two are undefined in a dry run, before there is the account. */
-  readonly id: string | undefined
-  readonly api: CommandApi | undefined
+/** What the whole import shares. */
+interface Run {
   readonly operator: CommandApi['operator']
   readonly postal: PostalDatabase
   readonly table: ImportTable
@@ -39,13 +35,22 @@ interface Target {
   readonly keys: Map<string, string>
 }
 
+/** A server, whose name is that of its account. */
+interface Target extends Run {
+  readonly server: PostalServer
+  readonly account: string
+  /** These two are undefined in a dry run, before there is the account. */
+  readonly id: string | undefined
+  readonly api: CommandApi | undefined
+}
+
+/** A domain for each server that may use it. */
 interface DomainRow {
   readonly id: number
+  readonly server: number
   readonly name: string
   readonly pem: string | null
   readonly identifier: string | null
-  /** Ids of the servers that use it, with commas; the first one's account gets it. */
-  readonly servers: string
 }
 
 /** Ours, by the events of Postal. */
@@ -68,7 +73,10 @@ export function addPostalImport(add: ReturnType<Command['group']>): void {
       await using postal = new PostalDatabase(address, options.messageDbPrefix)
       const servers = await postal.open()
       const table = new ImportTable(options.apply === true)
-      await importServers(api, servers, { postal, table, options })
+      const accounts = await Array.fromAsync(api.operator.listAccounts({ per_page: 100 }))
+      const domains = await listDomains(postal)
+      const run = { operator: api.operator, postal, table, options, domains, keys: new Map() }
+      for (const server of servers) await importServer(api, accounts, server, run)
       for (const { source, from, advice } of data.unsupported) {
         const [row] = from ? await postal.query<{ n: number }>(`SELECT count(*) AS n FROM ${from}`) : []
         if (!from || Number(row?.n) > 0) await table.put({ source, name: String(row?.n ?? ''), instead: advice })
@@ -77,47 +85,47 @@ export function addPostalImport(add: ReturnType<Command['group']>): void {
     })
 }
 
-type Run = Pick<Target, 'postal' | 'table' | 'options'>
-
-async function importServers({ operator, as }: CommandApi, servers: readonly PostalServer[], run: Run): Promise<void> {
-  const { postal, table } = run
-  const accounts = await Array.fromAsync(operator.listAccounts({ per_page: 100 }))
-  // Verified ones first, of those a server's, then the oldest.
+/** Verified ones first, of those a server's, then the oldest; of servers that share one the oldest. */
+async function listDomains(postal: PostalDatabase): Promise<DomainRow[]> {
   const rows = await postal.query<DomainRow>(
-    `SELECT d.id, coalesce(d.name, '') AS name, d.dkim_private_key AS pem, d.dkim_identifier_string AS identifier,
-       group_concat(s.id ORDER BY s.id) AS servers
+    `SELECT d.id, s.id AS server, coalesce(d.name, '') AS name, d.dkim_private_key AS pem, d.dkim_identifier_string AS identifier
      FROM domains d
      JOIN organizations o ON o.deleted_at IS NULL AND o.suspended_at IS NULL
      JOIN servers s ON s.organization_id = o.id AND s.deleted_at IS NULL AND s.suspended_at IS NULL AND
        (d.owner_type = 'Server' AND s.id = d.owner_id OR d.owner_type = 'Organization' AND o.id = d.owner_id)
-     GROUP BY d.id ORDER BY d.verified_at IS NULL, d.owner_type = 'Organization', d.id`,
+     ORDER BY d.verified_at IS NULL, d.owner_type = 'Organization', d.id, s.id`,
   )
-  const domains = rows.map((row) => ({ ...row, name: toALabels(row.name) ?? row.name }))
-  const shared = { ...run, operator, domains, keys: new Map() }
-  for (const server of servers) {
-    const { name: account, isSuspended } = server
-    const owner = parseMailbox(server.owner ?? '')
-    const email = owner.kind === 'ok' ? owner.address : ''
-    // Also by its owner, because the users of any account may give that this name.
-    const found = accounts.find((one) => !one.parent_account_id && one.name === account && one.email === email)
-    const instead = isSuspended === 1 && ADVICE['suspended']
-    const thing = { source: 'server', name: account, account, exists: !!found, instead }
-    const made = await table.put(thing, () => operator.createAccount({ name: account, email, plan: 'unlimited' }))
-    const { id } = found ?? made?.data ?? {}
-    if (isSuspended || (table.isApplied && !id)) continue
-    const target = { ...shared, server, account, id, api: id === undefined ? undefined : as(id) }
-    await table.putSuppressions(target.api, { source: 'suppressions', account }, readSuppressions(target))
-    const imported = await importDomains(target)
-    await importWebhooks(target)
-    await importRoutes(target, imported)
-    await importCredentials(target)
-  }
+  return rows.map((row) => ({ ...row, name: toALabels(row.name) ?? row.name }))
+}
+
+async function importServer(
+  { operator, as }: CommandApi,
+  accounts: readonly OperatorAccountSummary[],
+  server: PostalServer,
+  run: Run,
+): Promise<void> {
+  const { name: account, isSuspended } = server
+  const owner = parseMailbox(server.owner ?? '')
+  const email = owner.kind === 'ok' ? owner.address : ''
+  // Also by its owner, because the users of any account may give that this name.
+  const found = accounts.find((one) => !one.parent_account_id && one.name === account && one.email === email)
+  const instead = isSuspended === 1 && ADVICE['suspended']
+  const thing = { source: 'server', name: account, account, exists: !!found, instead }
+  const made = await run.table.put(thing, () => operator.createAccount({ name: account, email, plan: 'unlimited' }))
+  const { id } = found ?? made?.data ?? {}
+  if (isSuspended || (run.table.isApplied && !id)) return
+  const target = { ...run, server, account, id, api: id === undefined ? undefined : as(id) }
+  await run.table.putSuppressions(target.api, { source: 'suppressions', account }, readSuppressions(target))
+  const domains = await importDomains(target)
+  await importWebhooks(target)
+  await importRoutes(target, domains)
+  await importCredentials(target)
 }
 
 const SUPPRESSIONS_PER_QUERY = 5000
 
-/** Those that Postal still obeys, in parts, as lines of an import. */
-async function* readSuppressions({ postal, server: { database } }: Target): AsyncGenerator<string[][]> {
+/** Those that Postal still obeys. */
+async function* readSuppressions({ postal, server: { database } }: Target): AsyncGenerator<SuppressionLines> {
   for (let after: number | undefined = 0; after !== undefined; ) {
     const rows: readonly ({ id: number } & Record<'address' | 'reason' | 'at', string>)[] = await postal.query(
       `SELECT id, coalesce(address, '') AS address, if(reason LIKE '%fail%' OR reason LIKE '%bounce%', 'hard_bounce', 'manual') AS reason,
@@ -136,9 +144,10 @@ async function importDomains(target: Target): Promise<Map<number, Domain | undef
   const { table, options, server, account, api, domains } = target
   const here = api ? await Array.fromAsync(api.domains.list({ per_page: 100 })) : []
   const imported = new Map<number, Domain | undefined>()
-  for (const { id, name, pem, identifier, servers } of domains) {
-    if (!servers.split(',').includes(String(server.id))) continue
-    const isChosen = domains.find((row) => row.name === name)?.id === id && Number.parseInt(servers, 10) === server.id
+  for (const row of domains) {
+    if (row.server !== server.id) continue
+    const { id, name, pem, identifier } = row
+    const isChosen = domains.find((one) => one.name === name) === row
     const key = pem && identifier ? importDkimKey(pem) : undefined
     const found = here.find(({ domain }) => domain === name)
     const selector = `${options.dkimIdentifier}-${identifier}`.toLowerCase()

@@ -4,7 +4,6 @@
  */
 import { TassisError } from '#client/client.ts'
 import { formatCsv } from '#platform/csv/cells.ts'
-import { isoTime } from '#platform/http/envelope.ts'
 import type { CommandApi } from '../api.ts'
 import { formatPage, type JsonOption, printResult } from '../output.ts'
 
@@ -18,7 +17,7 @@ interface ImportRow {
   readonly detail?: string | undefined
 }
 
-export type Thing = Omit<ImportRow, 'result'> & {
+type Thing = Omit<ImportRow, 'result'> & {
   readonly exists?: boolean
   /** Why it cannot be made. */
   readonly refused?: string | false | undefined
@@ -26,15 +25,21 @@ export type Thing = Omit<ImportRow, 'result'> & {
   readonly instead?: string | false | undefined
 }
 
-const LINES_PER_REQUEST = 5000
 const COLUMNS = ['email_address', 'reason', 'origin', 'created_at']
 /** Longer than any address. A longer cell, or one with a NUL, would have the whole file refused. */
 const MAX_CELL_LENGTH = 1000
+const toCell = (text: string): string => text.slice(0, MAX_CELL_LENGTH).replace(/\p{Cc}/gu, ' ')
 
-/** ISO 8601 of a time in seconds, or in whichever form; empty: it is none. */
-function toTime(text: string): string {
-  const at = /^\d{9,11}(?:\.\d+)?$/.test(text) ? Number(text) * 1000 : Date.parse(text)
-  return Number.isNaN(at) ? '' : isoTime(at)
+const toFile = (lines: SuppressionLines): Buffer<ArrayBuffer> =>
+  Buffer.from(formatCsv([COLUMNS, ...lines.map((line) => line.map(toCell))]))
+
+/** Cells of COLUMNS; the import knows the words and times of other services. */
+export type SuppressionLines = readonly (readonly [address: string, reason: string, origin: string, at: string])[]
+
+/** What the API says against a thing. Any other error is of the service, and of all that follows. */
+function toRefusal(error: unknown): string {
+  if (!(error instanceof TassisError && [403, 404, 409, 422].includes(error.status))) throw error
+  return error.details[0]?.message ?? error.message
 }
 
 export class ImportTable {
@@ -58,48 +63,49 @@ export class ImportTable {
       add('made')
       return made
     } catch (error) {
-      // Any other error is of the service, and of all that follows.
-      if (!(error instanceof TassisError && [403, 404, 409, 422].includes(error.status))) throw error
-      return add('refused', error.details[0]?.message ?? error.message)
+      return add('refused', toRefusal(error))
     }
   }
 
   /**
-   * Imports suppressions in parts, so that only one is in memory, and a failure on the way keeps the others.
-   * @param api of the account; undefined: it is not made yet
-   * @param pages lines of COLUMNS; words for reasons that are not ours are known to the service
+   * Imports suppressions in parts, so that a failure on the way keeps those before it; a dry run says what is new.
+   * @param api of the account; undefined: it is not made yet, so all are new
+   * @param reason of lines without one
    */
   async putSuppressions(
     api: CommandApi | undefined,
     thing: Omit<Thing, 'name'>,
-    pages: Iterable<readonly string[][]> | AsyncIterable<readonly string[][]>,
+    parts: AsyncIterable<SuppressionLines | Buffer<ArrayBuffer>>,
+    reason?: string,
   ): Promise<void> {
     const sum = { total: 0, imported: 0, already_suppressed: 0, invalid: 0 }
-    let first = ''
-    const flush = async (lines: readonly string[][]): Promise<void> => {
-      sum.total += lines.length
-      if (!this.isApplied || !api || lines.length === 0 || thing.instead) return
-      const cells = lines.map(([address = '', reason = '', origin = '', at = '']) =>
-        [address, reason, origin, toTime(at)].map((cell) => cell.slice(0, MAX_CELL_LENGTH).replace(/\p{Cc}/gu, ' ')),
-      )
-      const file = Buffer.from(formatCsv([COLUMNS, ...cells]))
-      const { data, errors } = await api.suppressions.import(file, { headers: { 'content-type': 'text/csv' } })
-      first ||= errors[0]?.error ?? ''
-      for (const name of ['imported', 'already_suppressed', 'invalid'] as const) sum[name] += data[name]
-    }
-    const waiting: string[][] = []
-    for await (const page of pages)
-      for (const line of page) {
-        waiting.push(line)
-        if (waiting.length >= LINES_PER_REQUEST) await flush(waiting.splice(0))
+    let problem = ''
+    const isDry = !this.isApplied || Boolean(thing.instead)
+    const query = { reason, ...(isDry && { dry_run: 'true' as const }) }
+    for await (const part of parts) {
+      if (!api) {
+        sum.total += part.length
+        sum.imported += part.length
+        continue
       }
-    await flush(waiting)
+      try {
+        const { data, errors } = await api.suppressions.import(Buffer.isBuffer(part) ? part : toFile(part), { query })
+        problem ||= errors[0]?.error ?? ''
+        for (const name of Object.keys(sum) as (keyof typeof sum)[]) sum[name] += data[name]
+      } catch (error) {
+        await this.put({ ...thing, name: '', refused: toRefusal(error) })
+      }
+    }
     const { total, imported, already_suppressed: here, invalid } = sum
-    const detail = this.isApplied ? `${imported} new, ${here} here before` : 'those that exist stay as they are'
-    const exists = this.isApplied && imported === 0
-    if (total > 0) await this.put({ ...thing, name: String(total), exists, detail }, async () => undefined)
-    const refused = `no addresses, such as: ${first}`
-    if (invalid > 0) await this.put({ ...thing, name: String(invalid), refused })
+    const given = {
+      ...thing,
+      name: String(total),
+      exists: imported === 0,
+      detail: `${imported} new, ${here} here before`,
+    }
+    if (total > 0) await this.put(given, async () => undefined)
+    if (invalid > 0 && !thing.instead)
+      await this.put({ ...thing, name: String(invalid), refused: `no addresses, such as: ${problem}` })
   }
 
   /** Exit code 1 if something was refused. @param next what to do after an import */

@@ -65,7 +65,7 @@ export function parseColumns(header: readonly string[]): Columns {
     const role = ROLES_BY_NAME.get(name)
     if (role === undefined) ignored.push(truncateName(header[index]))
     else if (at[role] === undefined) at[role] = index
-    else if (role === 'origin') ignored.push(truncateName(header[index]))
+    else if (role === 'origin' || role === 'created_at') ignored.push(truncateName(header[index]))
     else throw invalidCsv(`The column ${role} occurs twice. ${EXPECTED}`)
   }
   if (at.email_address === undefined) {

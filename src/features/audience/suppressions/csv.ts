@@ -19,7 +19,7 @@ import { type CsvRecord, detectStart, invalidCsv, MAX_RECORD_BYTES, scanInSteps 
 import type { Tx } from '#platform/db/commit.ts'
 import { invalid } from '#platform/errors.ts'
 import { formatUuid } from '#platform/ids.ts'
-import { createFairYield } from '#platform/time/clock.ts'
+import { createFairYield, type Millis } from '#platform/time/clock.ts'
 import { parseDateTime } from '#platform/time/date-time.ts'
 import { COLUMNS, type Columns, EXPECTED, parseColumns, toKnownReason } from './columns.ts'
 import type { ImportResult } from './model.ts'
@@ -103,16 +103,21 @@ export const formatRows = (suppressions: readonly Suppression[]): string =>
 const BATCH_SIZE = 250
 const MAX_ERRORS = 100
 
+/** Rolls back the writes of a dry run. */
+const DRY_RUN = new Error('dry run')
+
 /**
  * Imports a file. Throws 422 `invalid_csv` for an invalid file, before anything is stored, and 404 when the account was
  * deleted during the import.
  * @param defaultReason of lines without a reason; default: manual
+ * @param isDryRun whether nothing is stored
  */
 export async function importSuppressions(
   app: App,
   actor: Actor,
   file: Uint8Array,
   defaultReason?: string,
+  isDryRun = false,
 ): Promise<ImportResult> {
   const parsed = parseReason(defaultReason)
   if ('error' in parsed) throw invalid('reason', parsed.error)
@@ -129,17 +134,19 @@ export async function importSuppressions(
   const owner = getTenantId(app.db, actor.accountId)
   for await (const batch of toBatches(readCsv(file))) {
     app.workBudget.charge(actor.accountId, batch.length)
-    const results = await app.commit.write(
-      (tx) => {
-        requireOpenAccount(tx.db, actor.accountId)
-        const metadata = { lines: total }
-        if (!isStarted) audit(app, tx, actor, { action: 'suppression.imported', resourceType: 'suppression', metadata })
-        return storeWithinPlan(app, tx, actor.accountId, () =>
-          batch.map((line) => importLine(app, tx, actor, line, parsed.reason)),
-        )
-      },
-      { owner },
-    )
+    let results: ReturnType<typeof importLine>[] = []
+    const write = (tx: Tx): void => {
+      requireOpenAccount(tx.db, actor.accountId)
+      const metadata = { lines: total }
+      if (!isStarted) audit(app, tx, actor, { action: 'suppression.imported', resourceType: 'suppression', metadata })
+      results = storeWithinPlan(app, tx, actor.accountId, () =>
+        batch.map((line) => importLine(app, tx, actor, line, parsed.reason)),
+      )
+      if (isDryRun) throw DRY_RUN
+    }
+    await app.commit.write(write, { owner }).catch((error) => {
+      if (error !== DRY_RUN) throw error
+    })
     isStarted = true
     for (const [index, result] of results.entries()) {
       const line = batch[index]?.line ?? 0
@@ -175,7 +182,7 @@ function importLine(
     reason,
     covers: toScope(reason),
     keepsFirst: true,
-    createdAt: parseDateTime(line.created_at, 'any'),
+    createdAt: parseForeignTime(line.created_at),
   }
   if (line.stream === '' && line.list === '') return suppress(app, tx, suppression)
   if (reason !== UNSUBSCRIBE) return { error: `Only the reason ${UNSUBSCRIBE} can be limited to a stream or a list.` }
@@ -191,4 +198,10 @@ function importLine(
   return streamId === undefined
     ? { error: `There is no stream ${JSON.stringify(line.stream.slice(0, 63))} on this account.` }
     : suppress(app, tx, { ...suppression, streamId })
+}
+
+/** Also in seconds, or as in HTTP; undefined: it is none. */
+function parseForeignTime(text: string): Millis | undefined {
+  const at = /^\d{9,11}(?:\.\d+)?$/.test(text) ? Number(text) * 1000 : (parseDateTime(text, 'any') ?? Date.parse(text))
+  return Number.isNaN(at) ? undefined : Math.floor(at)
 }

@@ -41,6 +41,9 @@ export const ImportQuery = Type.Object({
   reason: Type.Optional(
     S.Text('Reason for lines without one, such as those of a list of unsubscriptions; default manual.'),
   ),
+  dry_run: Type.Optional(
+    S.StringEnum(['true', 'false'], { description: 'true: say what an import would do, and store nothing.' }),
+  ),
 })
 
 export const ImportResult = Type.Object({

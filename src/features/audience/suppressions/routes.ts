@@ -85,7 +85,8 @@ export const suppressionRoutes = (app: App) =>
       async ({ actor, body, query, request }) => {
         liftTimeLimit(request)
         const file = body instanceof Uint8Array ? body : new Uint8Array()
-        return await importSuppressions(app, actor, file, query.reason).finally(() => restoreTimeLimit(request))
+        const imported = importSuppressions(app, actor, file, query.reason, query.dry_run === 'true')
+        return await imported.finally(() => restoreTimeLimit(request))
       },
       {
         query: model.ImportQuery,
@@ -94,7 +95,7 @@ export const suppressionRoutes = (app: App) =>
           'Import suppressions from CSV',
           'A file that cannot be read imports nothing; invalid lines are reported and skipped. The same file can be imported again.',
           csvBody(
-            "The first line names the columns: email_address (or email, or address), and optionally reason, and stream (its slug) or list (its id) of the reason unsubscribe. Others are ignored, and other services' words for a reason are recognised. Addresses alone, or each with a reason, need no header. Separated by comma or semicolon, in UTF-8.",
+            "The first line names the columns: email_address (or email, or address), and optionally reason, and stream (its slug) or list (its id) of the reason unsubscribe. created_at is when another service suppressed it. Others are ignored, and other services' words for a reason are recognised. Addresses alone, or each with a reason, need no header. Separated by comma or semicolon, in UTF-8.",
           ),
         ),
       },

@@ -147,8 +147,11 @@ describe('an import', () => {
     expect(pickStatusAndBody(await importCsv(service, 'a@x.test,complaint\n'))).toEqual(
       imported({ already_suppressed: 1 }),
     )
+    const dry = await importCsv(service, 'a@x.test\nb@x.test\nb@x.test\nno\n', undefined, '?dry_run=true')
+    expect(dry.body).toMatchObject({ data: { imported: 1, already_suppressed: 2, invalid: 1 } })
     expect(rows(service)).toEqual([['a@x.test', 'manual', 0, 0]])
     const { app, actor } = service
+    await expectBalanced(service)
     await app.commit.write((tx) => void closeAccount(tx, actor.accountId, app.eventTime()))
     await expect(importSuppressions(app, actor, Buffer.from('b@x.test\n'))).rejects.toThrow('The account was deleted.')
     await expect(addSuppression(app, actor, { address: 'b@x.test' })).rejects.toThrow('The account was deleted.')

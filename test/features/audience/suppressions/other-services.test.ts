@@ -24,14 +24,14 @@ const exports: { from: string; file: string; query?: string; rows: (string | num
       ['b@x.test', 'hard_bounce', 0, 0],
       ['c@x.test', `error dialing remote address ${'x'.repeat(170)}`, 0, 0],
     ],
-    ignored: ['status', 'created'],
+    ignored: ['status'],
   },
   {
     from: 'SendGrid, of unsubscriptions',
     file: 'email,created\na@x.test,1700000000\n',
     query: '?reason=unsubscribed',
     rows: [['a@x.test', 'unsubscribe', 1, 0]],
-    ignored: ['created'],
+    ignored: [],
   },
   {
     from: 'Mailgun, of bounces',
@@ -86,7 +86,7 @@ const exports: { from: string; file: string; query?: string; rows: (string | num
     file: 'recipient,type,source,description,created\na@x.test,non_transactional,Manually Added,,2026-01-02\n',
     query: '?reason=unsubscribe',
     rows: [['a@x.test', 'unsubscribe', 1, 0]],
-    ignored: ['source', 'description', 'created'],
+    ignored: ['source', 'description'],
   },
 ]
 // Proves: suppress-10
