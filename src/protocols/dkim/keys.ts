@@ -66,12 +66,8 @@ export function readModulusBits(publicKey: string): number {
   }
 }
 
-export type ImportedDkimKey =
-  | ({ readonly kind: 'ok' } & DkimKey)
-  | { readonly kind: 'invalid'; readonly reason: string }
-
 /** Reads an existing private RSA key, PKCS #1 or PKCS #8 in PEM without a password. The library checks that its parts match. */
-export function importDkimKey(pem: string): ImportedDkimKey {
+export function importDkimKey(pem: string) {
   try {
     const key = createPrivateKey(pem.trim())
     if (key.asymmetricKeyType !== 'rsa')
@@ -85,7 +81,7 @@ export function importDkimKey(pem: string): ImportedDkimKey {
       )
     const publicKey = createPublicKey(key)
     return {
-      kind: 'ok',
+      kind: 'ok' as const,
       privateKeyPem: key.export({ type: 'pkcs8', format: 'pem' }).toString(),
       publicKey: publicKey.export({ type: 'spki', format: 'der' }).toString('base64'),
     }

@@ -199,7 +199,7 @@ export async function createDomain(app: App, actor: Actor, name: string, kept: K
   if (checked.kind === 'invalid') throw invalid('domain', checked.reason, 'invalid_domain')
   const { domain } = checked
   const own = parseKeptKey(kept)
-  const subdomain = kept.returnPath === undefined ? SENDING_SUBDOMAIN : parseReturnPath(domain, kept.returnPath)
+  const subdomain = kept.return_path === undefined ? SENDING_SUBDOMAIN : parseReturnPath(domain, kept.return_path)
   requireAvailable(app.db, actor.accountId, domain)
   // Checked before the expensive key generation, and again in the transaction.
   requirePlanCapacity(app, app, actor.accountId, 'domains', sql(app.db).existing)
@@ -225,21 +225,15 @@ export async function createDomain(app: App, actor: Actor, name: string, kept: K
   return { domain: created, warnings: findWarnings(domain, subdomain) }
 }
 
-/** What a domain keeps of another mail service, so that its DNS stays as it is. */
-export interface KeptDns {
-  /** PEM. */
-  readonly dkimPrivateKey?: string | undefined
-  readonly dkimSelector?: string | undefined
-  /** Host name of the envelope sender, one label below the domain. */
-  readonly returnPath?: string | undefined
-}
+/** What a domain keeps of another mail service, so that its DNS stays as it is; as in the request. */
+type KeptDns = Readonly<Partial<Record<'dkim_private_key' | 'dkim_selector' | 'return_path', string | undefined>>>
 
 /** One label; an `e` follows it in the name of the Ed25519 key, so that it has 62 characters at most. */
 const SELECTOR = /^[a-z0-9_](?:[a-z0-9_-]{0,60}[a-z0-9_])?$/
 
-function parseKeptKey({ dkimPrivateKey: pem, dkimSelector }: KeptDns) {
-  if (pem === undefined && dkimSelector === undefined) return undefined
-  if (pem === undefined || dkimSelector === undefined)
+function parseKeptKey({ dkim_private_key: pem, dkim_selector: name }: KeptDns) {
+  if (pem === undefined && name === undefined) return undefined
+  if (pem === undefined || name === undefined)
     throw invalid(
       pem === undefined ? 'dkim_private_key' : 'dkim_selector',
       'dkim_private_key and dkim_selector belong together: a DKIM record in DNS is of one key, at one selector.',
@@ -247,13 +241,9 @@ function parseKeptKey({ dkimPrivateKey: pem, dkimSelector }: KeptDns) {
   const key = importDkimKey(pem)
   if (key.kind === 'invalid') throw invalid('dkim_private_key', key.reason, 'invalid_dkim_key')
   // DNS names have no case.
-  const selector = dkimSelector.toLowerCase()
-  if (!SELECTOR.test(selector))
-    throw invalid(
-      'dkim_selector',
-      'The selector must be one label of at most 62 characters, what precedes ._domainkey.',
-    )
-  return { ...key, selector }
+  const selector = name.toLowerCase()
+  if (SELECTOR.test(selector)) return { ...key, selector }
+  throw invalid('dkim_selector', 'The selector must be one label of at most 62 characters, what precedes ._domainkey.')
 }
 
 function parseReturnPath(domain: string, text: string): string {

@@ -52,11 +52,7 @@ export const domainRoutes = (app: App, { deleteDomain }: DomainUseCases) => {
     .post(
       '/',
       async ({ actor, body, status }) => {
-        const { domain, warnings } = await createDomain(app, actor, body.domain, {
-          dkimPrivateKey: body.dkim_private_key,
-          dkimSelector: body.dkim_selector,
-          returnPath: body.return_path,
-        })
+        const { domain, warnings } = await createDomain(app, actor, body.domain, body)
         const data = model.toDomainWire(app, domain)
         return status(201, warnings.length > 0 ? { data, warnings } : { data })
       },
