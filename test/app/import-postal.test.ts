@@ -136,13 +136,18 @@ describe.skipIf(!isMariaDbAvailable())('an import from Postal', () => {
         'no_counterpart webhook https://hooks.acme.test/off',
         'made SMTP credential Letters',
         'refused API credential Stolen',
-        'no_counterpart server beta/main',
         'made server acme-2/main',
         'no_counterpart domain acme.test',
         'no_counterpart SMTP credential Trial',
-        ...['queued messages 1', 'deleted servers 1', 'users 2', 'IP pools 1', 'track domains 1', 'send limits 1'].map(
-          (each) => `no_counterpart ${each}`,
-        ),
+        ...[
+          'queued messages 1',
+          'deleted servers 1',
+          'suspended servers 1',
+          'users 2',
+          'IP pools 1',
+          'track domains 1',
+          'send limits 1',
+        ].map((each) => `no_counterpart ${each}`),
         ...['mail history ', 'retention days ', 'spam thresholds '].map((each) => `no_counterpart ${each}`),
       ])
       const expected = applied.results

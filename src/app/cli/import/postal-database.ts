@@ -17,7 +17,6 @@ export interface PostalServer {
   readonly mode: string
   /** Address of the owner of its organisation, else of an administrator. */
   readonly owner: string | null
-  readonly isSuspended: number
   /** Name of its own database. */
   readonly database: string
 }
@@ -56,7 +55,7 @@ export class PostalDatabase implements AsyncDisposable {
     }
   }
 
-  /** Checks all databases, and returns the servers that are not deleted, in order of id. Throws a sentence. */
+  /** Checks all databases, and returns the servers that are neither deleted nor suspended, in order of id. Throws a sentence. */
   async open(): Promise<readonly PostalServer[]> {
     await this.query('SET SESSION TRANSACTION READ ONLY')
     const [main] = await this.query<{ name: string }>('SELECT database() AS name')
@@ -67,10 +66,9 @@ export class PostalDatabase implements AsyncDisposable {
     )
     const servers = await this.query<PostalServer>(
       `SELECT s.id, concat(o.permalink, '/', s.permalink) AS name, s.mode, concat(?, '-server-', s.id) AS ${'`database`'},
-         coalesce(u.email_address, (SELECT email_address FROM users WHERE admin = 1 ORDER BY id LIMIT 1)) AS owner,
-         (s.suspended_at IS NOT NULL OR o.suspended_at IS NOT NULL) AS isSuspended
+         coalesce(u.email_address, (SELECT email_address FROM users WHERE admin = 1 ORDER BY id LIMIT 1)) AS owner
        FROM servers s JOIN organizations o ON o.id = s.organization_id LEFT JOIN users u ON u.id = o.owner_id
-       WHERE s.deleted_at IS NULL AND o.deleted_at IS NULL ORDER BY s.id`,
+       WHERE coalesce(s.deleted_at, o.deleted_at, s.suspended_at, o.suspended_at) IS NULL ORDER BY s.id`,
       this.#prefix,
     )
     for (const { database, name } of servers)

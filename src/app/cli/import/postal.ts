@@ -29,6 +29,7 @@ interface Run {
   readonly postal: PostalDatabase
   readonly table: ImportTable
   readonly options: Options
+  readonly accounts: readonly OperatorAccountSummary[]
   /** Of rows with one name the first is taken over: a domain is of one account. */
   readonly domains: readonly DomainRow[]
   /** The accounts of credentials that were seen, by the keys. */
@@ -75,8 +76,8 @@ export function addPostalImport(add: ReturnType<Command['group']>): void {
       const table = new ImportTable(options.apply === true)
       const accounts = await Array.fromAsync(api.operator.listAccounts({ per_page: 100 }))
       const domains = await listDomains(postal)
-      const run = { operator: api.operator, postal, table, options, domains, keys: new Map() }
-      for (const server of servers) await importServer(api, accounts, server, run)
+      const run = { operator: api.operator, postal, table, options, accounts, domains, keys: new Map() }
+      for (const server of servers) await importServer(api, server, run)
       for (const { source, from, advice } of data.unsupported) {
         const [row] = from ? await postal.query<{ n: number }>(`SELECT count(*) AS n FROM ${from}`) : []
         if (!from || Number(row?.n) > 0) await table.put({ source, name: String(row?.n ?? ''), instead: advice })
@@ -98,22 +99,16 @@ async function listDomains(postal: PostalDatabase): Promise<DomainRow[]> {
   return rows.map((row) => ({ ...row, name: toALabels(row.name) ?? row.name }))
 }
 
-async function importServer(
-  { operator, as }: CommandApi,
-  accounts: readonly OperatorAccountSummary[],
-  server: PostalServer,
-  run: Run,
-): Promise<void> {
-  const { name: account, isSuspended } = server
+async function importServer({ operator, as }: CommandApi, server: PostalServer, run: Run): Promise<void> {
+  const { name: account } = server
   const owner = parseMailbox(server.owner ?? '')
   const email = owner.kind === 'ok' ? owner.address : ''
   // Also by its owner, because the users of any account may give that this name.
-  const found = accounts.find((one) => !one.parent_account_id && one.name === account && one.email === email)
-  const instead = isSuspended === 1 && ADVICE['suspended']
-  const thing = { source: 'server', name: account, account, exists: !!found, instead }
+  const found = run.accounts.find((one) => !one.parent_account_id && one.name === account && one.email === email)
+  const thing = { source: 'server', name: account, account, exists: !!found }
   const made = await run.table.put(thing, () => operator.createAccount({ name: account, email, plan: 'unlimited' }))
   const { id } = found ?? made?.data ?? {}
-  if (isSuspended || (run.table.isApplied && !id)) return
+  if (run.table.isApplied && !id) return
   const target = { ...run, server, account, id, api: id === undefined ? undefined : as(id) }
   await run.table.putSuppressions(target.api, { source: 'suppressions', account }, readSuppressions(target))
   const domains = await importDomains(target)
