@@ -123,22 +123,20 @@ export async function importSuppressions(
   if ('error' in parsed) throw invalid('reason', parsed.error)
   // The file is read twice: an error near its end must be found before its beginning is imported.
   let total = 0
-  let ignored: string[] = []
-  const onColumnsRead = (columns: Columns): void => {
-    ignored = [...columns.ignored]
-  }
-  for await (const lines of readCsv(file, onColumnsRead)) total += lines.length
+  const ignored: string[] = []
+  const onColumns = ({ ignored: names }: Columns) => ignored.push(...names)
+  for await (const lines of readCsv(file, onColumns)) total += lines.length
   const data: ImportResult['data'] = { imported: 0, already_suppressed: 0, invalid: 0, total, ignored_columns: ignored }
   const errors: ImportResult['errors'] = []
-  let isStarted = false
   const owner = getTenantId(app.db, actor.accountId)
   for await (const batch of toBatches(readCsv(file))) {
     app.workBudget.charge(actor.accountId, batch.length)
+    const isFirst = data.imported + data.already_suppressed + data.invalid === 0
     let results: ReturnType<typeof importLine>[] = []
     const write = (tx: Tx): void => {
       requireOpenAccount(tx.db, actor.accountId)
       const metadata = { lines: total }
-      if (!isStarted) audit(app, tx, actor, { action: 'suppression.imported', resourceType: 'suppression', metadata })
+      if (isFirst) audit(app, tx, actor, { action: 'suppression.imported', resourceType: 'suppression', metadata })
       results = storeWithinPlan(app, tx, actor.accountId, () =>
         batch.map((line) => importLine(app, tx, actor, line, parsed.reason)),
       )
@@ -147,7 +145,6 @@ export async function importSuppressions(
     await app.commit.write(write, { owner }).catch((error) => {
       if (error !== DRY_RUN) throw error
     })
-    isStarted = true
     for (const [index, result] of results.entries()) {
       const line = batch[index]?.line ?? 0
       if (typeof result === 'boolean') data[result ? 'imported' : 'already_suppressed']++
