@@ -145,7 +145,7 @@ describe('tassis listen', () => {
   test('says what is wrong with its options', async () => {
     using folder = createDataFolder()
     const run = async (...args: string[]) => (await runTassis(['listen', ...args], folder.settings)).stderr
-    expect(await run('--forward', 'ftp://127.0.0.1/')).toContain('--forward must be a URL')
+    expect(await run('--forward', 'ftp://127.0.0.1/')).toContain('It must be a URL')
     expect(await run('--forward', 'http://127.0.0.1:3000/')).toContain('No API key')
     expect(await run('--forward', 'http://127.0.0.1:3000/', '--key-file', '/none')).toContain('/none cannot be read')
     expect(await run('--forward', 'http://127.0.0.1:3000/', '--format', 'x')).toContain('tassis, resend, postmark')
