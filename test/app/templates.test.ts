@@ -49,7 +49,7 @@ test('templates of Postmark are imported with their layouts and numbers; the res
   expect(await run('wrong')).toMatchObject({
     exitCode: 1,
     stderr:
-      'tassis: Postmark does not accept the key (status 401) for /templates?count=100&offset=0&templateType=All.\n',
+      'tassis: Postmark, /templates, status 401: it does not accept the key.\n',
   })
   const imported = await run(TOKEN)
   expect(imported).toMatchObject({ exitCode: 1, stderr: '' })
