@@ -39,11 +39,7 @@ import {
 import { EDITOR_TABS } from './screens/templates/texts.ts'
 
 /** The route that all screens are below: the frame around them. */
-const root = createRootRoute({
-  component: Shell,
-  notFoundComponent: NotFound,
-  errorComponent: Failed,
-})
+const root = createRootRoute({ component: Shell, notFoundComponent: NotFound, errorComponent: Failed })
 
 function NotFound() {
   return (
@@ -52,9 +48,7 @@ function NotFound() {
         title="Nothing is at this address"
         text="A link may be old or cut. The search above finds every screen and setting."
       >
-        <ButtonLink to="/" variant="default">
-          Overview
-        </ButtonLink>
+        <ButtonLink to="/" variant="default" name="Overview" />
       </EmptyState>
     </Page>
   )
@@ -124,10 +118,7 @@ const captured = createRoute({
 })
 
 /** One webhook: its settings, or a page of its deliveries. */
-const parseWebhook = (search: Search) => ({
-  ...withTab(['settings'])(search),
-  ...readList(DELIVERY_FILTERS)(search),
-})
+const parseWebhook = (search: Search) => ({ ...withTab(['settings'])(search), ...readList(DELIVERY_FILTERS)(search) })
 
 const parseUnparsed = ({ after }: Search) => keep('after', /^\d{1,15}-\d{1,15}$/.exec(readText(after) ?? '')?.[0])
 
@@ -167,10 +158,7 @@ const routeTree = root.addChildren([
   filtered(
     '/templates/new',
     () => pick(import('./screens/templates.tsx'), 'TemplateNewScreen'),
-    (search) => ({
-      ...withText('from')(search),
-      ...keep('as', readKnown(['language'], search['as'])),
-    }),
+    (search) => ({ ...withText('from')(search), ...keep('as', readKnown(['language'], search['as'])) }),
   ),
   filtered('/templates/$id', () => pick(import('./screens/templates.tsx'), 'TemplateScreen'), withTab(EDITOR_TABS)),
   filtered('/templates/$id/versions', () => import('./screens/template-versions.tsx'), parseVersion),

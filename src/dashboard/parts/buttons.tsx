@@ -1,10 +1,12 @@
 /** @module Buttons, which say why they are not possible now. */
 import { Button, type ButtonProps } from '@mantine/core'
-import { useRef, useState } from 'react'
+import { type ReactNode, useRef, useState } from 'react'
 import { type Role, useAllowed } from '../api/session.tsx'
 import { place } from './popover.tsx'
 
 export interface ActionProps extends ButtonProps {
+  /** What it says; default: its children. */
+  readonly label?: ReactNode
   /** The role that may do it; default: every one. */
   readonly needs?: Role
   /** Why it is not possible, besides the role. */
@@ -13,7 +15,7 @@ export interface ActionProps extends ButtonProps {
 }
 
 /** The disabled button can still have the focus, so that its reason can be read by keyboard and screen reader. */
-export function ActionButton({ needs = 'viewer', reason, onClick, children, ...props }: ActionProps) {
+export function ActionButton({ needs = 'viewer', reason, onClick, label, children = label, ...props }: ActionProps) {
   const obstacle = useAllowed(needs) ?? reason
   return obstacle === undefined ? (
     <Button {...props} onClick={onClick}>

@@ -143,17 +143,14 @@ export function ConfirmDialog<Body, Result>(props: ConfirmDialogProps<Body, Resu
 }
 
 interface DialogButtonProps extends Omit<ActionProps, 'onClick' | 'children'> {
-  readonly label: ReactNode
   children(close: () => void): ReactNode
 }
 
-export function DialogButton({ label, children, ...button }: DialogButtonProps) {
+export function DialogButton({ children, ...button }: DialogButtonProps) {
   const [isOpen, setIsOpen] = useState(false)
   return (
     <>
-      <ActionButton {...button} onClick={() => setIsOpen(true)}>
-        {label}
-      </ActionButton>
+      <ActionButton {...button} onClick={() => setIsOpen(true)} />
       {isOpen && children(() => setIsOpen(false))}
     </>
   )

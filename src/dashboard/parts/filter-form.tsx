@@ -183,11 +183,7 @@ function Field({ name, filter, isFirst, isBeside, value, choices, error, onType,
                 </button>
               ),
             }
-          : {
-              label,
-              type: isDay ? 'date' : 'text',
-              ...(placeholder !== undefined && { placeholder }),
-            })}
+          : { label, type: isDay ? 'date' : 'text', ...(placeholder !== undefined && { placeholder }) })}
         {...bindText(value, onType)}
         {...(isDay && isBeside && { onBlur: onLeave })}
         error={error}

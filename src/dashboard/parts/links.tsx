@@ -11,24 +11,46 @@ type Attributes = Omit<AnchorHTMLAttributes<HTMLAnchorElement>, keyof AnchorProp
 /** Looks as its class says. */
 export const AppLink = createLink((props: AnchorHTMLAttributes<HTMLAnchorElement>) => <a {...props} />)
 
-export const TextLink = createLink((props: AnchorProps & Attributes) => <Anchor {...props} />)
-
-export const ButtonLink = createLink((props: ButtonProps & Attributes) => <Button component="a" {...props} />)
-
-export const InlineLink = createLink((props: AnchorProps & Attributes) => (
-  <Anchor inherit underline="always" {...props} />
-))
-
-interface NameProps extends AnchorHTMLAttributes<HTMLAnchorElement> {
-  /** Default: its children. */
+interface NameProps {
+  /** What it says; default: its children. */
   readonly name?: ReactNode
 }
 
+const TextAnchor = ({ name, children, ...props }: AnchorProps & Attributes & NameProps) => (
+  <Anchor {...props}>{name ?? children}</Anchor>
+)
+
+export const TextLink = createLink(TextAnchor)
+
+export const ButtonLink = createLink(({ name, children, ...props }: ButtonProps & Attributes & NameProps) => (
+  <Button component="a" {...props}>
+    {name ?? children}
+  </Button>
+))
+
+/** In a sentence. */
+export const InlineLink = createLink((props: AnchorProps & Attributes & NameProps) => (
+  <TextAnchor inherit underline="always" {...props} />
+))
+
+interface NameLinkProps extends AnchorHTMLAttributes<HTMLAnchorElement>, NameProps {
+  /** Beside it, and less important: a description. */
+  readonly note?: ReactNode
+}
+
 /** The name of a thing in a list: all of its row opens the screen of it. */
-export const NameLink = createLink(({ name, children, className = '', ...props }: NameProps) => (
-  <a {...props} className={`row-link ${className}`}>
-    <bdi>{name ?? children}</bdi>
-  </a>
+export const NameLink = createLink(({ name, note, children, className = '', ...props }: NameLinkProps) => (
+  <>
+    <a {...props} className={`row-link ${className}`}>
+      <bdi>{name ?? children}</bdi>
+    </a>
+    {note && (
+      <span className="time-relative">
+        {' '}
+        <bdi>{note}</bdi>
+      </span>
+    )}
+  </>
 ))
 
 interface PersonLinkProps {

@@ -38,12 +38,7 @@ export function MessageContent<Name extends Tab>({ tabs, notes = {}, ...props }:
   const first = tabs.find((name) => (name === 'html' && props.html) || (name === 'text' && props.text))
   const { tab = first ?? 'text' }: { readonly tab?: Tab } = useSearch({ strict: false })
   const open = (next: Tab) =>
-    void navigate({
-      to: '.',
-      search: (before) => ({ ...before, tab: next }),
-      replace: true,
-      resetScroll: false,
-    })
+    void navigate({ to: '.', search: (before) => ({ ...before, tab: next }), replace: true, resetScroll: false })
   return (
     <Tabs
       label="Content"

@@ -55,11 +55,7 @@ interface ScopePreset {
   readonly scopes: readonly Scope[]
 }
 
-const SENDING: ScopePreset = {
-  label: 'Sending',
-  text: 'Send, cancel and repeat emails.',
-  scopes: ['emails:send'],
-}
+const SENDING: ScopePreset = { label: 'Sending', text: 'Send, cancel and repeat emails.', scopes: ['emails:send'] }
 const FULL_ACCESS: ScopePreset = {
   label: 'Full access',
   text: 'Everything, also keys, team and settings.',

@@ -16,6 +16,15 @@ export interface Column<Row> {
   readonly phone?: 'aside' | 'bare' | 'none'
 }
 
+type Look = Omit<Column<unknown>, 'header' | 'cell'>
+
+/** A row of a table of columns: the header, how the column looks, and its cell. */
+export const column = <Row,>(header: string, look: Look, cell: Column<Row>['cell']): Column<Row> => ({
+  header,
+  ...look,
+  cell,
+})
+
 interface DataTableProps<Row> {
   /** Names the list for screen readers. */
   readonly label: string

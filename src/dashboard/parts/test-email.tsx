@@ -19,9 +19,8 @@ export function useTestEmail(run: () => PromiseLike<{ readonly data: { readonly 
         variant={isSent ? 'default' : 'filled'}
         loading={send.isPending}
         onClick={() => send.mutate(undefined, { onSuccess: ({ data }) => setSent(data) })}
-      >
-        {isSent ? 'Send another' : 'Send a test email'}
-      </ActionButton>
+        label={isSent ? 'Send another' : 'Send a test email'}
+      />
     ),
     outcome: (
       <>
@@ -29,11 +28,7 @@ export function useTestEmail(run: () => PromiseLike<{ readonly data: { readonly 
           {sent && (
             <Notice
               tone="active"
-              action={
-                <TextLink to="/emails/$id" params={{ id: sent.id }}>
-                  See what happens to it
-                </TextLink>
-              }
+              action={<TextLink to="/emails/$id" params={{ id: sent.id }} name="See what happens to it" />}
             >
               The test email is on its way to {sent.to}.
             </Notice>

@@ -17,7 +17,7 @@ import { ListBody, useList } from '../parts/list.tsx'
 import { LongText } from '../parts/long-text.tsx'
 import { AreaNavigation, EmptyState, Page, QueryView, Section } from '../parts/page.tsx'
 import { Notice } from '../parts/status.tsx'
-import { type Column, DataTable } from '../parts/table.tsx'
+import { type Column, column, DataTable } from '../parts/table.tsx'
 import { Time } from '../parts/time.tsx'
 import {
   type AnalyticsFilters,
@@ -82,28 +82,16 @@ function SeriesSection({ filters }: Pick<ChangingProps, 'filters'>) {
 }
 
 const COLUMNS: readonly Column<AnalyticsDomain>[] = [
-  {
-    header: 'Domain',
-    width: '28%',
-    cell: ({ domain }) => (
-      <NameLink to="/emails" search={{ to: `@${domain}` }}>
-        {domain}
-      </NameLink>
-    ),
-  },
-  { header: 'Sent', isNumeric: true, phone: 'aside', cell: ({ sent }) => sent.toLocaleString() },
-  {
-    header: 'Delivered',
-    isNumeric: true,
-    cell: ({ delivered, delivery_rate: rate }) => <Share count={delivered} rate={rate} />,
-  },
-  {
-    header: 'Bounced',
-    isNumeric: true,
-    cell: ({ bounced, bounce_rate: rate }) => <Share count={bounced} rate={rate} />,
-  },
-  { header: 'Opened', isNumeric: true, phone: 'none', cell: ({ open_rate: rate }) => formatShare(rate) },
-  { header: 'Clicked', isNumeric: true, phone: 'none', cell: ({ click_rate: rate }) => formatShare(rate) },
+  column('Domain', { width: '28%' }, ({ domain }) => (
+    <NameLink to="/emails" search={{ to: `@${domain}` }} name={domain} />
+  )),
+  column('Sent', { isNumeric: true, phone: 'aside' }, ({ sent }) => sent.toLocaleString()),
+  column('Delivered', { isNumeric: true }, ({ delivered, delivery_rate: rate }) => (
+    <Share count={delivered} rate={rate} />
+  )),
+  column('Bounced', { isNumeric: true }, ({ bounced, bounce_rate: rate }) => <Share count={bounced} rate={rate} />),
+  column('Opened', { isNumeric: true, phone: 'none' }, ({ open_rate: rate }) => formatShare(rate)),
+  column('Clicked', { isNumeric: true, phone: 'none' }, ({ click_rate: rate }) => formatShare(rate)),
 ]
 
 const Share = ({ count, rate }: { readonly count: number; readonly rate: number }) => (
@@ -289,9 +277,7 @@ function Report({ report }: { readonly report: Insight }) {
           {formatDay(new Date(report.period_start))} to {formatDay(new Date(report.period_end))}
         </h2>
         {report.acknowledged_at === null ? (
-          <SmallAction loading={acknowledge.isPending} onClick={() => acknowledge.mutate()}>
-            Mark as read
-          </SmallAction>
+          <SmallAction loading={acknowledge.isPending} onClick={() => acknowledge.mutate()} label="Mark as read" />
         ) : (
           <Text span c="dimmed">
             Read: <Time iso={report.acknowledged_at} />

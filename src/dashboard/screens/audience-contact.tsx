@@ -49,9 +49,8 @@ function ContactView({ contact }: { readonly contact: Contact }) {
             needs="developer"
             loading={ask.isPending}
             onClick={() => ask.mutate(undefined, { onSuccess: () => say('The confirmation request is on its way.') })}
-          >
-            Send the confirmation again
-          </SmallAction>
+            label="Send the confirmation again"
+          />
         )}
         <DeleteButton
           label="Remove from the list"

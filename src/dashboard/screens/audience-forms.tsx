@@ -18,7 +18,7 @@ import { ListScreen, useList } from '../parts/list.tsx'
 import { LongText } from '../parts/long-text.tsx'
 import { Facts, RecordPage, Section } from '../parts/page.tsx'
 import { StatusLabel } from '../parts/status.tsx'
-import type { Column } from '../parts/table.tsx'
+import { type Column, column } from '../parts/table.tsx'
 import { Time } from '../parts/time.tsx'
 import {
   CONFIRMATION_FIELDS,
@@ -39,20 +39,12 @@ export default function AudienceFormsScreen() {
   const navigate = useNavigate()
   const names = new Map(lists.data?.map(({ id, name }) => [id, name]))
   const columns: readonly Column<SignupForm>[] = [
-    {
-      header: 'Form',
-      cell: ({ id, title }) => <NameLink to="/audience/forms/$id" params={{ id }} name={title} />,
-    },
-    { header: 'List', width: '30%', phone: 'bare', cell: ({ list_id: id }) => <bdi>{names.get(id) ?? '…'}</bdi> },
-    {
-      header: 'Status',
-      width: '7rem',
-      phone: 'bare',
-      cell: ({ is_active: isActive }) => (
-        <StatusLabel tone={isActive ? 'good' : 'neutral'}>{isActive ? 'Active' : 'Off'}</StatusLabel>
-      ),
-    },
-    { header: 'Created', width: '9rem', phone: 'aside', cell: ({ created_at: at }) => <Time iso={at} /> },
+    column('Form', {}, ({ id, title }) => <NameLink to="/audience/forms/$id" params={{ id }} name={title} />),
+    column('List', { width: '30%', phone: 'bare' }, ({ list_id: id }) => <bdi>{names.get(id) ?? '…'}</bdi>),
+    column('Status', { width: '7rem', phone: 'bare' }, ({ is_active: isActive }) => (
+      <StatusLabel tone={isActive ? 'good' : 'neutral'}>{isActive ? 'Active' : 'Off'}</StatusLabel>
+    )),
+    column('Created', { width: '9rem', phone: 'aside' }, ({ created_at: at }) => <Time iso={at} />),
   ]
   return (
     <ListScreen

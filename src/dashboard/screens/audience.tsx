@@ -21,41 +21,24 @@ import { ActionLink, ListScreen, ListView, useList } from '../parts/list.tsx'
 import { EmptyState, Facts, RecordPage, Section } from '../parts/page.tsx'
 import { Menu } from '../parts/popover.tsx'
 import { Notice, StateLabel } from '../parts/status.tsx'
-import type { Column } from '../parts/table.tsx'
+import { type Column, column } from '../parts/table.tsx'
 import { Time } from '../parts/time.tsx'
 import { CONTACT_STATES, type ContactStatus } from './audience/contact-search.ts'
 import { AudienceNavigation, MetadataLine } from './audience/parts.tsx'
 import { CONTACT_FILTERS } from './filters.ts'
 
 const COLUMNS: readonly Column<ContactListSummary>[] = [
-  {
-    header: 'List',
-    cell: ({ id, name, description }) => (
-      <span title={description ?? name}>
-        <NameLink to="/audience/lists/$id" params={{ id }} name={name} />
-        {description !== null && (
-          <span className="time-relative">
-            {' '}
-            <bdi>{description}</bdi>
-          </span>
-        )}
-      </span>
-    ),
-  },
-  {
-    header: 'Double opt-in',
-    width: '9rem',
-    phone: 'none',
-    cell: ({ double_opt_in: isAsked }) => (isAsked ? 'On' : 'Off'),
-  },
-  {
-    header: 'Welcome email',
-    width: '9rem',
-    phone: 'none',
-    cell: ({ welcome_email_enabled: isEnabled }) => (isEnabled ? 'On' : 'Off'),
-  },
-  { header: 'Contacts', width: '7rem', isNumeric: true, cell: ({ contact_count: count }) => count.toLocaleString() },
-  { header: 'Created', width: '9rem', phone: 'aside', cell: ({ created_at: at }) => <Time iso={at} /> },
+  column('List', {}, ({ id, name, description }) => (
+    <span title={description ?? name}>
+      <NameLink to="/audience/lists/$id" params={{ id }} name={name} note={description} />
+    </span>
+  )),
+  column('Double opt-in', { width: '9rem', phone: 'none' }, ({ double_opt_in: isAsked }) => (isAsked ? 'On' : 'Off')),
+  column('Welcome email', { width: '9rem', phone: 'none' }, ({ welcome_email_enabled: isEnabled }) =>
+    isEnabled ? 'On' : 'Off',
+  ),
+  column('Contacts', { width: '7rem', isNumeric: true }, ({ contact_count: count }) => count.toLocaleString()),
+  column('Created', { width: '9rem', phone: 'aside' }, ({ created_at: at }) => <Time iso={at} />),
 ]
 
 export default function AudienceScreen() {
@@ -117,9 +100,7 @@ export function AudienceListScreen() {
             <ActionLink variant="default" needs="developer" to="/audience/lists/$id/import" params={{ id }}>
               Import
             </ActionLink>
-            <ActionButton needs="developer" onClick={() => setDialog('add')}>
-              Add a contact
-            </ActionButton>
+            <ActionButton needs="developer" onClick={() => setDialog('add')} label="Add a contact" />
           </>
         )
       }
@@ -221,9 +202,7 @@ function Contacts({ contactList: { id }, onAdd }: ContactsProps) {
           text="Add one here, import a CSV file, use a sign-up form, or add them from your program:"
           command={toCurl(`/v1/contact-lists/${id}/contacts`, body)}
         >
-          <ActionButton needs="developer" onClick={onAdd}>
-            Add a contact
-          </ActionButton>
+          <ActionButton needs="developer" onClick={onAdd} label="Add a contact" />
         </EmptyState>
       }
       advice="The search finds addresses that begin with the text, such as bob or bob@example.com."
@@ -232,20 +211,12 @@ function Contacts({ contactList: { id }, onAdd }: ContactsProps) {
 }
 
 const toContactColumns = (listId: string): readonly Column<Contact>[] => [
-  {
-    header: 'Address',
-    cell: ({ email }) => (
-      <NameLink to="/audience/lists/$id/contacts/$email" params={{ id: listId, email }} name={email} title={email} />
-    ),
-  },
-  {
-    header: 'Status',
-    width: '14rem',
-    phone: 'bare',
-    cell: ({ status }) => <StateLabel state={CONTACT_STATES[status]} />,
-  },
-  { header: 'Metadata', phone: 'none', cell: ({ metadata }) => <MetadataLine metadata={metadata} /> },
-  { header: 'Added', width: '9rem', phone: 'aside', cell: ({ created_at: at }) => <Time iso={at} /> },
+  column('Address', {}, ({ email }) => (
+    <NameLink to="/audience/lists/$id/contacts/$email" params={{ id: listId, email }} name={email} title={email} />
+  )),
+  column('Status', { width: '14rem', phone: 'bare' }, ({ status }) => <StateLabel state={CONTACT_STATES[status]} />),
+  column('Metadata', { phone: 'none' }, ({ metadata }) => <MetadataLine metadata={metadata} />),
+  column('Added', { width: '9rem', phone: 'aside' }, ({ created_at: at }) => <Time iso={at} />),
 ]
 
 const GETS_MAIL: readonly ContactStatus[] = ['active', 'pending']

@@ -55,9 +55,7 @@ const Sent = ({ draft }: { readonly draft: Newsletter }) => (
   <Stack align="flex-start">
     <Text>This is no draft any more: it was sent or scheduled.</Text>
     {draft.operation_id !== null && (
-      <TextLink to="/broadcasts/$id" params={{ id: draft.operation_id }}>
-        Show the broadcast
-      </TextLink>
+      <TextLink to="/broadcasts/$id" params={{ id: draft.operation_id }} name="Show the broadcast" />
     )}
   </Stack>
 )
@@ -238,9 +236,7 @@ function NewContent({ listId }: { readonly listId: string }) {
             <Text size="sm">
               To the list <bdi>{name}</bdi>.
             </Text>
-            <TextLink to="/broadcasts/new" search={{}}>
-              Choose another
-            </TextLink>
+            <TextLink to="/broadcasts/new" search={{}} name="Choose another" />
           </Group>
           <ContentForm
             listId={id}

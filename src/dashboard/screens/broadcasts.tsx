@@ -19,7 +19,7 @@ import { InlineLink, NameLink, TextLink } from '../parts/links.tsx'
 import { ActionLink, ListScreen, ListView, useList } from '../parts/list.tsx'
 import { EmptyState, Facts, Page, QueryView, RecordPage, Section } from '../parts/page.tsx'
 import { Notice, StateLabel } from '../parts/status.tsx'
-import { type Column, DataTable } from '../parts/table.tsx'
+import { type Column, column, DataTable } from '../parts/table.tsx'
 import { Time } from '../parts/time.tsx'
 import {
   describeProgress,
@@ -38,11 +38,7 @@ const SHOWN_DRAFTS = 5
 
 export default function BroadcastsScreen() {
   const { show } = useSearch({ from: '/broadcasts' })
-  const create = (
-    <ActionLink needs="developer" to="/broadcasts/new">
-      Create a broadcast
-    </ActionLink>
-  )
+  const create = <ActionLink needs="developer" to="/broadcasts/new" label="Create a broadcast" />
   return show === 'drafts' ? <AllDrafts create={create} /> : <Overview create={create} />
 }
 
@@ -116,32 +112,25 @@ function Overview({ create }: PartProps) {
 }
 
 const DRAFT_COLUMNS: readonly Column<NewsletterSummary>[] = [
-  {
-    header: 'Subject',
-    cell: ({ id, subject }) => <NameLink to="/broadcasts/drafts/$id" params={{ id }} name={subject} title={subject} />,
-  },
-  { header: 'Sender', width: '30%', phone: 'bare', cell: ({ from_address: from }) => <bdi title={from}>{from}</bdi> },
-  { header: 'Changed', width: '9rem', phone: 'aside', cell: ({ updated_at: at }) => <Time iso={at} /> },
+  column('Subject', {}, ({ id, subject }) => (
+    <NameLink to="/broadcasts/drafts/$id" params={{ id }} name={subject} title={subject} />
+  )),
+  column('Sender', { width: '30%', phone: 'bare' }, ({ from_address: from }) => <bdi title={from}>{from}</bdi>),
+  column('Changed', { width: '9rem', phone: 'aside' }, ({ updated_at: at }) => <Time iso={at} />),
 ]
 
 const DRAFT_TABLE = { label: 'Drafts, newest first', columns: DRAFT_COLUMNS }
 
 const BROADCAST_COLUMNS: readonly Column<BroadcastSummary>[] = [
-  {
-    header: 'Subject',
-    cell: ({ id, subject }) => (
-      <NameLink to="/broadcasts/$id" params={{ id }} name={subject || '(no subject)'} title={subject} />
-    ),
-  },
-  { header: 'List', width: '18%', phone: 'bare', cell: ({ list_name: name }) => <bdi title={name}>{name}</bdi> },
-  { header: 'Status', width: '10rem', phone: 'bare', cell: (row) => <BroadcastStateLabel broadcast={row} /> },
-  {
-    header: 'Recipients',
-    width: '9rem',
-    isNumeric: true,
-    cell: (row) => (isOver(row.state) ? row.total_recipients.toLocaleString() : describeProgress(row)),
-  },
-  { header: 'Begins', width: '9rem', phone: 'aside', cell: ({ begins_at: at }) => <Time iso={at} /> },
+  column('Subject', {}, ({ id, subject }) => (
+    <NameLink to="/broadcasts/$id" params={{ id }} name={subject || '(no subject)'} title={subject} />
+  )),
+  column('List', { width: '18%', phone: 'bare' }, ({ list_name: name }) => <bdi title={name}>{name}</bdi>),
+  column('Status', { width: '10rem', phone: 'bare' }, (row) => <BroadcastStateLabel broadcast={row} />),
+  column('Recipients', { width: '9rem', isNumeric: true }, (row) =>
+    isOver(row.state) ? row.total_recipients.toLocaleString() : describeProgress(row),
+  ),
+  column('Begins', { width: '9rem', phone: 'aside' }, ({ begins_at: at }) => <Time iso={at} />),
 ]
 
 const route = getRouteApi('/broadcasts/$id')
@@ -227,9 +216,7 @@ const ListLink = ({ list_id: id, list_name: name, list_deleted: isDeleted }: Bro
       <bdi>{name}</bdi> (deleted)
     </>
   ) : (
-    <InlineLink to="/audience/lists/$id" params={{ id }}>
-      <bdi>{name}</bdi>
-    </InlineLink>
+    <InlineLink to="/audience/lists/$id" params={{ id }} name={<bdi>{name}</bdi>} />
   )
 
 function Actions({ broadcast }: { readonly broadcast: Broadcast }) {
@@ -252,9 +239,8 @@ function Actions({ broadcast }: { readonly broadcast: Broadcast }) {
               needs="developer"
               loading={control.isPending}
               onClick={() => control.mutate(verb)}
-            >
-              {verb === 'pause' ? 'Pause' : 'Resume'}
-            </ActionButton>
+              label={verb === 'pause' ? 'Pause' : 'Resume'}
+            />
           ),
       )}
       <ConfirmButton
@@ -276,11 +262,7 @@ function Results({ broadcast }: { readonly broadcast: Broadcast }) {
   return (
     <Section
       title="Results"
-      action={
-        <TextLink to="/emails" search={{ operation_id: broadcast.id }}>
-          All emails of this broadcast
-        </TextLink>
-      }
+      action={<TextLink to="/emails" search={{ operation_id: broadcast.id }} name="All emails of this broadcast" />}
     >
       <Figures
         figures={toResults(broadcast).map(({ label, count, status }) => ({

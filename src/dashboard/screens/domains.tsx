@@ -20,7 +20,7 @@ import { NameLink, TextLink } from '../parts/links.tsx'
 import { ActionLink, ListScreen, useList } from '../parts/list.tsx'
 import { Page, QueryView, RecordPage, Section } from '../parts/page.tsx'
 import { Notice, StatusLabel } from '../parts/status.tsx'
-import type { Column } from '../parts/table.tsx'
+import { type Column, column } from '../parts/table.tsx'
 import { Tabs } from '../parts/tabs.tsx'
 import { useTestEmail } from '../parts/test-email.tsx'
 import { Time } from '../parts/time.tsx'
@@ -38,24 +38,14 @@ const toMissing = (domain: Domain): string =>
 
 /** Plain for the role support, which may read no more than the list. */
 const DomainName = ({ domain: { id, domain } }: { readonly domain: Domain }) =>
-  useSession().role === 'support' ? (
-    domain
-  ) : (
-    <NameLink to="/domains/$id" params={{ id }} title={domain}>
-      {domain}
-    </NameLink>
-  )
+  useSession().role === 'support' ? domain : <NameLink to="/domains/$id" params={{ id }} title={domain} name={domain} />
 
 const COLUMNS: readonly Column<Domain>[] = [
-  {
-    header: 'Domain',
-    width: '28%',
-    cell: (domain) => <DomainName domain={domain} />,
-  },
-  { header: 'Status', isWrapped: true, phone: 'bare', cell: (domain) => <DomainStatus domain={domain} /> },
-  { header: 'Missing records', isWrapped: true, cell: (domain) => toMissing(domain) || 'None' },
-  { header: 'Inbound mail', width: '14%', phone: 'none', cell: ({ inbound_enabled: isOn }) => (isOn ? 'On' : 'Off') },
-  { header: 'Added', width: '12%', phone: 'none', cell: ({ created_at: at }) => <Time iso={at} /> },
+  column('Domain', { width: '28%' }, (domain) => <DomainName domain={domain} />),
+  column('Status', { isWrapped: true, phone: 'bare' }, (domain) => <DomainStatus domain={domain} />),
+  column('Missing records', { isWrapped: true }, (domain) => toMissing(domain) || 'None'),
+  column('Inbound mail', { width: '14%', phone: 'none' }, ({ inbound_enabled: isOn }) => (isOn ? 'On' : 'Off')),
+  column('Added', { width: '12%', phone: 'none' }, ({ created_at: at }) => <Time iso={at} />),
 ]
 
 export default function DomainsScreen() {
@@ -67,11 +57,7 @@ export default function DomainsScreen() {
       list={list}
       columns={COLUMNS}
       noun="domain"
-      action={
-        <ActionLink needs="developer" to="/domains/new">
-          Add a domain
-        </ActionLink>
-      }
+      action={<ActionLink needs="developer" to="/domains/new" label="Add a domain" />}
       nothing={{
         title: 'Your domains will appear here',
         text: 'Add the domain of your sender address, such as example.com, then a few DNS records. Until it is verified, its mail is captured in the Sandbox.',

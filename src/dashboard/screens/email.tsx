@@ -16,7 +16,7 @@ import { LongText } from '../parts/long-text.tsx'
 import { MessageContent } from '../parts/message-content.tsx'
 import { Facts, QueryView, RecordPage, Section, useBack } from '../parts/page.tsx'
 import { StatusBadge } from '../parts/status.tsx'
-import { type Column, DataTable } from '../parts/table.tsx'
+import { type Column, column, DataTable } from '../parts/table.tsx'
 import { Time } from '../parts/time.tsx'
 import { EmailMenu } from './emails/actions.tsx'
 import { Answer } from './emails/answer.tsx'
@@ -145,9 +145,7 @@ const EmailFacts = ({ email }: { readonly email: Email }) => (
       [
         'Repeats',
         email.resend_of !== null && (
-          <TextLink to="/emails/$id" params={{ id: email.resend_of }}>
-            {email.resend_of}
-          </TextLink>
+          <TextLink to="/emails/$id" params={{ id: email.resend_of }} name={email.resend_of} />
         ),
       ],
       ['Idempotency key', email.idempotency_key],
@@ -210,11 +208,11 @@ function Source({ id }: { readonly id: string }) {
 }
 
 const LINK_COLUMNS: readonly Column<EmailLink>[] = [
-  { header: 'Link', cell: ({ url }) => <CopyText value={url} what="link" /> },
-  { header: 'Clicks', width: '6rem', cell: ({ clicks }) => clicks },
-  { header: 'Days', width: '6rem', cell: ({ unique_clicks: days }) => days },
-  { header: 'By machines', width: '8rem', cell: ({ machine_clicks: clicks }) => clicks },
-  { header: 'Last click', width: '9rem', cell: ({ last_clicked_at: at }) => <Time iso={at} /> },
+  column('Link', {}, ({ url }) => <CopyText value={url} what="link" />),
+  column('Clicks', { width: '6rem' }, ({ clicks }) => clicks),
+  column('Days', { width: '6rem' }, ({ unique_clicks: days }) => days),
+  column('By machines', { width: '8rem' }, ({ machine_clicks: clicks }) => clicks),
+  column('Last click', { width: '9rem' }, ({ last_clicked_at: at }) => <Time iso={at} />),
 ]
 
 function Links({ id }: { readonly id: string }) {

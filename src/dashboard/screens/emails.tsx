@@ -13,7 +13,7 @@ import { NameLink, PersonLink } from '../parts/links.tsx'
 import { type List, ListScreen, useList } from '../parts/list.tsx'
 import { EmptyState, LoadingState, useSay } from '../parts/page.tsx'
 import { StatusBadge } from '../parts/status.tsx'
-import type { Column } from '../parts/table.tsx'
+import { type Column, column } from '../parts/table.tsx'
 import { Time } from '../parts/time.tsx'
 import { Closest, useClosest } from './emails/closest.tsx'
 import { countRecipients, toShownTime } from './emails/format.ts'
@@ -83,9 +83,7 @@ function Export({ list }: { readonly list: List<EmailSummary> }) {
   })
   return (
     <>
-      <ActionButton variant="default" loading={save.isPending} onClick={() => save.mutate()}>
-        Export
-      </ActionButton>
+      <ActionButton variant="default" loading={save.isPending} onClick={() => save.mutate()} label="Export" />
       <FormError error={save.error} />
     </>
   )
@@ -100,9 +98,7 @@ function NotFound({ q, list }: { readonly q: string; readonly list: List<EmailSu
   if (others > 0 && found && found.emails.length > 0)
     return (
       <EmptyState title={`Nothing for “${q}” with these filters`}>
-        <ActionButton variant="default" onClick={() => list.filter({ q })}>
-          Remove the other filters
-        </ActionButton>
+        <ActionButton variant="default" onClick={() => list.filter({ q })} label="Remove the other filters" />
       </EmptyState>
     )
   if (isLoading) return <LoadingState rows={1} />
@@ -138,30 +134,19 @@ function NoEmailYet() {
 function toColumns(rows: readonly EmailSummary[], slugs: ReadonlyMap<string, string>): readonly Column<EmailSummary>[] {
   const differs = (value: (row: EmailSummary) => unknown) => new Set(rows.map(value)).size > 1
   const toStream = ({ stream_id: id }: EmailSummary) => (id ? slugs.get(id) : undefined)
-  const sender: Column<EmailSummary> = {
-    header: 'Sender',
-    width: '18%',
-    phone: 'none',
-    cell: ({ from_address: from }) => <bdi title={from}>{from.replace(/^.*<(.*)>$/, '$1')}</bdi>,
-  }
-  const stream: Column<EmailSummary> = {
-    header: 'Stream',
-    width: '7rem',
-    phone: 'none',
-    cell: (row) => toStream(row) ?? '–',
-  }
+  const sender: Column<EmailSummary> = column('Sender', { width: '18%', phone: 'none' }, ({ from_address: from }) => (
+    <bdi title={from}>{from.replace(/^.*<(.*)>$/, '$1')}</bdi>
+  ))
+  const stream: Column<EmailSummary> = column('Stream', { width: '7rem', phone: 'none' }, (row) => toStream(row) ?? '–')
   return [
-    { header: 'Recipient', width: '22%', cell: (row) => <Recipient row={row} /> },
-    { header: 'Subject', phone: 'bare', cell: (row) => <Subject row={row} /> },
+    column('Recipient', { width: '22%' }, (row) => <Recipient row={row} />),
+    column('Subject', { phone: 'bare' }, (row) => <Subject row={row} />),
     ...(differs(({ from_address: from }) => from) ? [sender] : []),
     ...(differs(toStream) ? [stream] : []),
-    {
-      header: 'Status',
-      width: '9.5rem',
-      phone: 'bare',
-      cell: (row) => <StatusBadge status={toShownState(row, row.state)} />,
-    },
-    { header: 'Time', width: '8.5rem', phone: 'aside', cell: (row) => <Time iso={toShownTime(row)} /> },
+    column('Status', { width: '9.5rem', phone: 'bare' }, (row) => (
+      <StatusBadge status={toShownState(row, row.state)} />
+    )),
+    column('Time', { width: '8.5rem', phone: 'aside' }, (row) => <Time iso={toShownTime(row)} />),
   ]
 }
 

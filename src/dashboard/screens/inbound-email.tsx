@@ -152,14 +152,7 @@ function EmailFacts({ email }: EmailProps) {
         ['Envelope', `from ${toVisible(email.mail_from) || '(nobody)'} to ${email.rcpt_to.map(toVisible).join(', ')}`],
         ['Forwarded', email.forwarded.map(formatForwarded).join('; ')],
         ['Sent by server', email.source_ip],
-        [
-          'Domain',
-          domain && (
-            <TextLink to="/domains/$id" params={{ id: domain.id }}>
-              {domain.domain}
-            </TextLink>
-          ),
-        ],
+        ['Domain', domain && <TextLink to="/domains/$id" params={{ id: domain.id }} name={domain.domain} />],
         ['Spam', spam && `${SPAM_STATES[spam.verdict]?.word}: ${spam.score} of ${spam.required} (${list})`],
         ['Size', formatBytes(email.size_bytes)],
         ['Message-ID', email.message_id && toVisible(email.message_id)],
@@ -235,11 +228,7 @@ interface SourceProps {
 }
 
 function Source({ raw }: SourceProps) {
-  const query = useQuery({
-    queryKey: raw.queryKey,
-    queryFn: ({ signal }) => readStart(raw, signal),
-    staleTime: 60_000,
-  })
+  const query = useQuery({ queryKey: raw.queryKey, queryFn: ({ signal }) => readStart(raw, signal), staleTime: 60_000 })
   return (
     <QueryView query={query}>
       {(start) =>
@@ -329,19 +318,14 @@ function ReplyDialog({ email, onClose }: EmailProps & { onClose(): void }) {
           {
             ...body,
             to: email.from_address,
-            ...(email.message_id && {
-              headers: { 'In-Reply-To': email.message_id, References: email.message_id },
-            }),
+            ...(email.message_id && { headers: { 'In-Reply-To': email.message_id, References: email.message_id } }),
           },
           { idempotencyKey },
         )
       }
       done={({ data: { id } }) => (
         <>
-          The reply is on its way.{' '}
-          <InlineLink to="/emails/$id" params={{ id }}>
-            Show it
-          </InlineLink>
+          The reply is on its way. <InlineLink to="/emails/$id" params={{ id }} name="Show it" />
         </>
       )}
       onClose={onClose}

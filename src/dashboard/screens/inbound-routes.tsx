@@ -11,7 +11,7 @@ import { InlineLink, NameLink } from '../parts/links.tsx'
 import { ActionLink, ListScreen, useList } from '../parts/list.tsx'
 import { Section } from '../parts/page.tsx'
 import { Notice, StateLabel } from '../parts/status.tsx'
-import type { Column } from '../parts/table.tsx'
+import { type Column, column } from '../parts/table.tsx'
 import type { State } from '../parts/tone.ts'
 import { formatRoute, isDeactivated, MATCH_TYPE_WORDS } from './inbound/format.ts'
 import { InboundNavigation } from './inbound/marks.tsx'
@@ -34,9 +34,8 @@ export default function InboundRoutesScreen() {
           needs="developer"
           reason={hasDomain ? undefined : 'A route belongs to a domain; add a domain first.'}
           to="/inbound/routes/new"
-        >
-          Create a route
-        </ActionLink>
+          label="Create a route"
+        />
       }
       navigation={<InboundNavigation />}
       nothing={{
@@ -78,29 +77,21 @@ const Tools = () => (
 )
 
 const toColumns = (names: ReadonlyMap<string, string>): readonly Column<InboundRoute>[] => [
-  {
-    header: 'Addresses',
-    cell: (row) => (
-      <NameLink
-        to="/inbound/routes/$id"
-        params={{ id: row.id }}
-        name={formatRoute(row, names.get(row.domain_id) ?? '…')}
-        title={MATCH_TYPE_WORDS[row.match_type]}
-      />
-    ),
-  },
-  {
-    header: 'Goes to',
-    width: '38%',
-    phone: 'bare',
-    cell: ({ webhook_url: url, forward_to: addresses }) => {
-      const targets = [...(url === null ? [] : [url]), ...addresses].join(', ')
-      const look = targets ? { title: targets } : { className: 'time-relative' }
-      return <span {...look}>{toVisible(targets) || 'Stores only'}</span>
-    },
-  },
-  { header: 'Priority', width: '5rem', isNumeric: true, cell: ({ priority }) => priority },
-  { header: 'Status', width: '9.5rem', phone: 'aside', cell: (row) => <RouteState route={row} /> },
+  column('Addresses', {}, (row) => (
+    <NameLink
+      to="/inbound/routes/$id"
+      params={{ id: row.id }}
+      name={formatRoute(row, names.get(row.domain_id) ?? '…')}
+      title={MATCH_TYPE_WORDS[row.match_type]}
+    />
+  )),
+  column('Goes to', { width: '38%', phone: 'bare' }, ({ webhook_url: url, forward_to: addresses }) => {
+    const targets = [...(url === null ? [] : [url]), ...addresses].join(', ')
+    const look = targets ? { title: targets } : { className: 'time-relative' }
+    return <span {...look}>{toVisible(targets) || 'Stores only'}</span>
+  }),
+  column('Priority', { width: '5rem', isNumeric: true }, ({ priority }) => priority),
+  column('Status', { width: '9.5rem', phone: 'aside' }, (row) => <RouteState route={row} />),
 ]
 
 export const RouteState = ({ route }: { readonly route: InboundRoute }) => <StateLabel state={toState(route)} />
@@ -156,19 +147,11 @@ function MatchResult({ match }: { readonly match: InboundRouteMatch }) {
   const label = found && formatRoute(found, domains.find((one) => one.id === found.domain_id)?.domain)
   const goal = mailbox ? (
     <>
-      the{' '}
-      <InlineLink to="/inbound/mailboxes/$id" params={{ id: mailbox }}>
-        mailbox of this address
-      </InlineLink>{' '}
-      gets it
+      the <InlineLink to="/inbound/mailboxes/$id" params={{ id: mailbox }} name="mailbox of this address" /> gets it
     </>
   ) : id ? (
     <>
-      the route{' '}
-      <InlineLink to="/inbound/routes/$id" params={{ id }}>
-        {label ?? id}
-      </InlineLink>{' '}
-      gets it
+      the route <InlineLink to="/inbound/routes/$id" params={{ id }} name={label ?? id} /> gets it
       {found && (found.webhook_url ? `, and it is posted to ${toVisible(found.webhook_url)}` : ', and it is stored')}
     </>
   ) : (
@@ -179,11 +162,7 @@ function MatchResult({ match }: { readonly match: InboundRouteMatch }) {
       {rejection ? (
         <>
           Mail for <bdi>{toVisible(address)}</bdi> is rejected: {REJECTIONS[rejection] ?? rejection}.{' '}
-          {domain && (
-            <InlineLink to="/domains/$id" params={{ id: domain }}>
-              Open the domain
-            </InlineLink>
-          )}
+          {domain && <InlineLink to="/domains/$id" params={{ id: domain }} name="Open the domain" />}
           {domain && id && <> Once it is accepted, {goal}.</>}
         </>
       ) : (

@@ -6,7 +6,7 @@ import { formatCount } from '../parts/format.ts'
 import { InlineLink, NameLink, TextLink } from '../parts/links.tsx'
 import { ListScreen, useList } from '../parts/list.tsx'
 import { EmptyState } from '../parts/page.tsx'
-import type { Column } from '../parts/table.tsx'
+import { type Column, column } from '../parts/table.tsx'
 import { Time } from '../parts/time.tsx'
 import { INBOUND_FILTERS } from './filters.ts'
 import { formatRoute } from './inbound/format.ts'
@@ -74,9 +74,7 @@ function NothingYet() {
               settings of {first.domain}
             </TextLink>
           ) : (
-            <TextLink underline="always" to="/domains/new">
-              add a domain
-            </TextLink>
+            <TextLink underline="always" to="/domains/new" name="add a domain" />
           )}
           .
         </List.Item>
@@ -91,21 +89,16 @@ function NothingYet() {
 }
 
 const COLUMNS: readonly Column<InboundEmailSummary>[] = [
-  { header: 'From', width: '30%', cell: (email) => <Sender email={email} /> },
-  { header: 'Subject', phone: 'bare', cell: (email) => <Subject email={email} /> },
-  {
-    header: 'To',
-    width: '18%',
-    phone: 'none',
-    cell: ({ rcpt_to: [first = '', ...more] }) => (
-      <>
-        <bdi>{toVisible(first)}</bdi>
-        {more.length > 0 && ` +${more.length}`}
-      </>
-    ),
-  },
-  { header: 'Status', width: '10rem', phone: 'bare', cell: (email) => <EmailStatus email={email} /> },
-  { header: 'Received', width: '8rem', phone: 'aside', cell: ({ created_at: at }) => <Time iso={at} /> },
+  column('From', { width: '30%' }, (email) => <Sender email={email} />),
+  column('Subject', { phone: 'bare' }, (email) => <Subject email={email} />),
+  column('To', { width: '18%', phone: 'none' }, ({ rcpt_to: [first = '', ...more] }) => (
+    <>
+      <bdi>{toVisible(first)}</bdi>
+      {more.length > 0 && ` +${more.length}`}
+    </>
+  )),
+  column('Status', { width: '10rem', phone: 'bare' }, (email) => <EmailStatus email={email} />),
+  column('Received', { width: '8rem', phone: 'aside' }, ({ created_at: at }) => <Time iso={at} />),
 ]
 
 interface RowProps {
@@ -118,8 +111,7 @@ function Sender({ email: { id, from_address: from, from_header: header, mail_fro
   const name = findClaimedAddress(header, from) === undefined ? findDisplayName(header) : undefined
   return (
     <span title={address}>
-      <NameLink to="/inbound/$id" params={{ id }} name={name ?? address} />
-      {name !== undefined && <span className="time-relative"> {address}</span>}
+      <NameLink to="/inbound/$id" params={{ id }} name={name ?? address} note={name && address} />
     </span>
   )
 }

@@ -12,31 +12,24 @@ import { ListScreen, useList } from '../parts/list.tsx'
 import { LongText } from '../parts/long-text.tsx'
 import { EmptyState, Facts, RecordPage, Section } from '../parts/page.tsx'
 import { Notice, StatusLabel } from '../parts/status.tsx'
-import type { Column } from '../parts/table.tsx'
+import { type Column, column } from '../parts/table.tsx'
 import { Time } from '../parts/time.tsx'
 import { LOG_FILTERS } from './filters.ts'
 import { INTERFACES, toLogQuery, toRequestTitle, toStatusTone } from './logs/words.ts'
 import { useKnownActors } from './queries.ts'
 
 const COLUMNS: readonly Column<Log>[] = [
-  {
-    header: 'Request',
-    width: '26%',
-    cell: (log) => <NameLink to="/logs/$id" params={{ id: log.id }} name={<RequestLine log={log} />} />,
-  },
-  { header: 'Status', width: '6rem', phone: 'aside', cell: (log) => <RequestStatus log={log} /> },
-  {
-    header: 'Error',
-    phone: 'bare',
-    cell: ({ error_message: message }) => message !== null && <bdi title={message}>{message}</bdi>,
-  },
-  { header: 'Key or user', width: '16%', phone: 'bare', cell: (log) => <Caller log={log} /> },
-  {
-    header: 'Time',
-    width: '10rem',
-    phone: 'aside',
-    cell: ({ created_at: at }) => <Time iso={at} hasSeconds />,
-  },
+  column('Request', { width: '26%' }, (log) => (
+    <NameLink to="/logs/$id" params={{ id: log.id }} name={<RequestLine log={log} />} />
+  )),
+  column('Status', { width: '6rem', phone: 'aside' }, (log) => <RequestStatus log={log} />),
+  column(
+    'Error',
+    { phone: 'bare' },
+    ({ error_message: message }) => message !== null && <bdi title={message}>{message}</bdi>,
+  ),
+  column('Key or user', { width: '16%', phone: 'bare' }, (log) => <Caller log={log} />),
+  column('Time', { width: '10rem', phone: 'aside' }, ({ created_at: at }) => <Time iso={at} hasSeconds />),
 ]
 
 export default function LogsScreen() {
@@ -97,9 +90,7 @@ function Request({ log }: { readonly log: Log }) {
           [
             type === 'api_key' ? 'API key' : 'User',
             type === 'api_key' ? (
-              <TextLink key="key" to="/keys/$id" params={{ id: actorId }}>
-                <Caller log={log} />
-              </TextLink>
+              <TextLink key="key" to="/keys/$id" params={{ id: actorId }} name={<Caller log={log} />} />
             ) : (
               <Caller key="user" log={log} />
             ),
@@ -128,15 +119,11 @@ function Outcome({ log }: { readonly log: Log }) {
   const { email_id: email, error_message: message, error_code: code, status, method } = log
   const tone = toStatusTone(status)
   const open = email !== null && (
-    <ButtonLink to="/emails/$id" params={{ id: email }} size="xs" variant="default">
-      See the email
-    </ButtonLink>
+    <ButtonLink to="/emails/$id" params={{ id: email }} size="xs" variant="default" name="See the email" />
   )
   if (tone === 'good') return open && <Notice tone="good" title="It created an email" action={open} />
   const others = code !== null && (
-    <ButtonLink to="/logs" search={{ q: code }} size="xs" variant="default">
-      Same errors
-    </ButtonLink>
+    <ButtonLink to="/logs" search={{ q: code }} size="xs" variant="default" name="Same errors" />
   )
   return (
     <Notice tone={tone} title={message ?? `It was refused with ${status}.`} action={open || others}>

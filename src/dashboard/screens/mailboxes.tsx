@@ -15,7 +15,7 @@ import { formatBytes, formatCount } from '../parts/format.ts'
 import { InlineLink, NameLink } from '../parts/links.tsx'
 import { ListScreen, ListView, useList } from '../parts/list.tsx'
 import { Facts, RecordPage, Section } from '../parts/page.tsx'
-import type { Column } from '../parts/table.tsx'
+import { type Column, column } from '../parts/table.tsx'
 import { Time } from '../parts/time.tsx'
 import { THREAD_FILTERS } from './filters.ts'
 import { InboundNavigation } from './inbound/marks.tsx'
@@ -23,32 +23,13 @@ import { toVisible } from './inbound/visible.ts'
 import { useAllDomains } from './queries.ts'
 
 const COLUMNS: readonly Column<Mailbox>[] = [
-  {
-    header: 'Address',
-    cell: ({ id, address, display_name: name }) => (
-      <>
-        <NameLink to="/inbound/mailboxes/$id" params={{ id }}>
-          {address}
-        </NameLink>
-        {name !== null && (
-          <span className="time-relative">
-            {' '}
-            <bdi>{name}</bdi>
-          </span>
-        )}
-      </>
-    ),
-  },
-  {
-    header: 'Threads',
-    width: '7rem',
-    isNumeric: true,
-    phone: 'none',
-    cell: (row) => row.thread_count.toLocaleString(),
-  },
-  { header: 'Messages', width: '7rem', isNumeric: true, cell: (row) => row.message_count.toLocaleString() },
-  { header: 'Unread', width: '7rem', isNumeric: true, cell: (row) => row.unread_count.toLocaleString() },
-  { header: 'Created', width: '9rem', phone: 'aside', cell: ({ created_at: at }) => <Time iso={at} /> },
+  column('Address', {}, ({ id, address, display_name: name }) => (
+    <NameLink to="/inbound/mailboxes/$id" params={{ id }} name={address} note={name} />
+  )),
+  column('Threads', { width: '7rem', isNumeric: true, phone: 'none' }, (row) => row.thread_count.toLocaleString()),
+  column('Messages', { width: '7rem', isNumeric: true }, (row) => row.message_count.toLocaleString()),
+  column('Unread', { width: '7rem', isNumeric: true }, (row) => row.unread_count.toLocaleString()),
+  column('Created', { width: '9rem', phone: 'aside' }, ({ created_at: at }) => <Time iso={at} />),
 ]
 
 const isNewMessage = ({ event_type: type }: Event): boolean => type === 'mailbox.message.received'
@@ -103,9 +84,7 @@ export default function MailboxesScreen() {
           <Text>
             A mailbox belongs to a verified domain with “Receive mail” on:{' '}
             {first ? (
-              <InlineLink to="/domains/$id" params={{ id: first.id }}>
-                settings of {first.domain}
-              </InlineLink>
+              <InlineLink to="/domains/$id" params={{ id: first.id }} name={`settings of ${first.domain}`} />
             ) : (
               <InlineLink to="/domains/new">add a domain</InlineLink>
             )}
@@ -210,17 +189,14 @@ function Threads({ mailbox: { id, address } }: MailboxProps) {
     isConcerned: isNewMessage,
   })
   const columns: readonly Column<MailboxThreadSummary>[] = [
-    {
-      header: 'Subject',
-      cell: ({ thread_id: threadId, subject }) => (
-        <NameLink {...toThread(id, threadId)} title={subject.slice(0, MAX_TOOLTIP_LENGTH)}>
-          <bdi>{subject || '(no subject)'}</bdi>
-        </NameLink>
-      ),
-    },
-    { header: 'From', width: '28%', phone: 'bare', cell: ({ from_header: from }) => <Sender from={from} /> },
-    { header: 'Messages', width: '7rem', isNumeric: true, cell: ({ message_count: count }) => count.toLocaleString() },
-    { header: 'Newest', width: '9rem', phone: 'aside', cell: ({ last_message_at: at }) => <Time iso={at} /> },
+    column('Subject', {}, ({ thread_id: threadId, subject }) => (
+      <NameLink {...toThread(id, threadId)} title={subject.slice(0, MAX_TOOLTIP_LENGTH)}>
+        <bdi>{subject || '(no subject)'}</bdi>
+      </NameLink>
+    )),
+    column('From', { width: '28%', phone: 'bare' }, ({ from_header: from }) => <Sender from={from} />),
+    column('Messages', { width: '7rem', isNumeric: true }, ({ message_count: count }) => count.toLocaleString()),
+    column('Newest', { width: '9rem', phone: 'aside' }, ({ last_message_at: at }) => <Time iso={at} />),
   ]
   return (
     <ListView
@@ -242,16 +218,11 @@ interface FoundProps {
 function Found({ mailboxId, words }: FoundProps) {
   const list = useList({ read: (query) => read.mailboxes.searchMessages(mailboxId, { ...query, q: words }) })
   const columns: readonly Column<MailboxMessageSummary>[] = [
-    {
-      header: 'Subject',
-      cell: ({ thread_id: threadId, subject }) => (
-        <NameLink {...toThread(mailboxId, threadId)}>
-          <bdi>{subject || '(no subject)'}</bdi>
-        </NameLink>
-      ),
-    },
-    { header: 'From', width: '28%', phone: 'bare', cell: ({ from_header: from }) => <Sender from={from} /> },
-    { header: 'Received', width: '9rem', phone: 'aside', cell: ({ created_at: at }) => <Time iso={at} /> },
+    column('Subject', {}, ({ thread_id: threadId, subject }) => (
+      <NameLink {...toThread(mailboxId, threadId)} name={<bdi>{subject || '(no subject)'}</bdi>} />
+    )),
+    column('From', { width: '28%', phone: 'bare' }, ({ from_header: from }) => <Sender from={from} />),
+    column('Received', { width: '9rem', phone: 'aside' }, ({ created_at: at }) => <Time iso={at} />),
   ]
   const wordsError = findFieldError(list.query.error, 'q')
   if (wordsError !== undefined) return <Text role="alert">{wordsError}</Text>

@@ -22,7 +22,7 @@ import { NewRows } from '../parts/list.tsx'
 import { CommandBlock, EmptyState, ErrorState, Page, QueryView, Section } from '../parts/page.tsx'
 import { useSteadyRows } from '../parts/rows.ts'
 import { StatusBadge, StatusLabel } from '../parts/status.tsx'
-import { type Column, DataTable, toId } from '../parts/table.tsx'
+import { type Column, column, DataTable, toId } from '../parts/table.tsx'
 import { Time } from '../parts/time.tsx'
 import { LastDay, Month } from './overview/figures.tsx'
 import { listNotices, type Notice } from './overview/notices.ts'
@@ -161,21 +161,12 @@ function RecentEmails() {
 }
 
 const COLUMNS: readonly Column<EmailSummary>[] = [
-  {
-    header: 'Recipient',
-    width: '32%',
-    cell: ({ id, to, to_address: address }) => (
-      <NameLink to="/emails/$id" params={{ id }} title={to} name={address || '(no recipient)'} />
-    ),
-  },
-  { header: 'Subject', phone: 'bare', cell: ({ subject }) => <bdi title={subject}>{subject || '(no subject)'}</bdi> },
-  {
-    header: 'Status',
-    width: '10rem',
-    phone: 'bare',
-    cell: (row) => <StatusBadge status={toShownState(row, row.state)} />,
-  },
-  { header: 'Time', width: '9rem', phone: 'aside', cell: ({ created_at: at }) => <Time iso={at} /> },
+  column('Recipient', { width: '32%' }, ({ id, to, to_address: address }) => (
+    <NameLink to="/emails/$id" params={{ id }} title={to} name={address || '(no recipient)'} />
+  )),
+  column('Subject', { phone: 'bare' }, ({ subject }) => <bdi title={subject}>{subject || '(no subject)'}</bdi>),
+  column('Status', { width: '10rem', phone: 'bare' }, (row) => <StatusBadge status={toShownState(row, row.state)} />),
+  column('Time', { width: '9rem', phone: 'aside' }, ({ created_at: at }) => <Time iso={at} />),
 ]
 
 interface StepText {

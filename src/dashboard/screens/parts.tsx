@@ -18,7 +18,7 @@ import { LongText } from '../parts/long-text.tsx'
 import { CommandBlock, EmptyState, ErrorState, Facts, LoadingLines, Page, Section } from '../parts/page.tsx'
 import { Menu } from '../parts/popover.tsx'
 import { Notice, StatusBadge, StatusLabel } from '../parts/status.tsx'
-import { type Column, DataTable } from '../parts/table.tsx'
+import { type Column, column, DataTable } from '../parts/table.tsx'
 import { Tabs } from '../parts/tabs.tsx'
 import { Time } from '../parts/time.tsx'
 import type { Tone } from '../parts/tone.ts'
@@ -108,9 +108,7 @@ const Buttons = () => (
       <Button loading>Save</Button>
       <Button variant="default">Cancel</Button>
       <SmallAction onClick={nothing}>Small</SmallAction>
-      <ActionButton reason="There is nothing to send." onClick={nothing}>
-        Not possible
-      </ActionButton>
+      <ActionButton reason="There is nothing to send." onClick={nothing} label="Not possible" />
       <Copy value="text" what="text" />
       <ConfirmButton label="Send again" title="Send it again?" confirm="Send" isDangerous={false} run={fail}>
         The recipient gets it twice.
@@ -157,13 +155,10 @@ const ROWS: readonly Row[] = [
 ]
 
 const COLUMNS: readonly Column<Row>[] = [
-  {
-    header: 'Recipient',
-    cell: ({ id, name }) => <NameLink to="/emails/$id" params={{ id }} name={name} title={name} />,
-  },
-  { header: 'Status', width: '9rem', phone: 'bare', cell: ({ state }) => <StatusBadge status={state} /> },
-  { header: 'Count', width: '7rem', isNumeric: true, cell: ({ count }) => count.toLocaleString() },
-  { header: 'Time', width: '9rem', phone: 'aside', cell: () => <Time iso={new Date().toISOString()} /> },
+  column('Recipient', {}, ({ id, name }) => <NameLink to="/emails/$id" params={{ id }} name={name} title={name} />),
+  column('Status', { width: '9rem', phone: 'bare' }, ({ state }) => <StatusBadge status={state} />),
+  column('Count', { width: '7rem', isNumeric: true }, ({ count }) => count.toLocaleString()),
+  column('Time', { width: '9rem', phone: 'aside' }, () => <Time iso={new Date().toISOString()} />),
 ]
 
 const FILTERS: Filters = {

@@ -10,7 +10,7 @@ import { InlineLink, NameLink, TextLink } from '../parts/links.tsx'
 import { EmptyState, Facts, RecordPage, Section, useBack } from '../parts/page.tsx'
 import { Menu } from '../parts/popover.tsx'
 import { Notice, StateLabel, StatusBadge, StatusLabel } from '../parts/status.tsx'
-import { type Column, DataTable } from '../parts/table.tsx'
+import { type Column, column, DataTable } from '../parts/table.tsx'
 import { Time } from '../parts/time.tsx'
 import { toStatusWord } from '../parts/tone.ts'
 import { CONTACT_STATES } from './audience/contact-search.ts'
@@ -106,9 +106,7 @@ function PersonView({ person }: { readonly person: Person }) {
         description={emails.total > 0 && <Counts person={person} />}
         action={
           emails.total > recent.length && (
-            <TextLink to="/emails" search={{ to: address }}>
-              All {emails.total.toLocaleString()}
-            </TextLink>
+            <TextLink to="/emails" search={{ to: address }} name={`All ${emails.total.toLocaleString()}`} />
           )
         }
       >
@@ -134,10 +132,8 @@ function PersonView({ person }: { readonly person: Person }) {
             facts={mailboxes.map(({ id, address: mailbox, messages, last_message_at: at }) => [
               mailbox,
               <span key={id}>
-                <TextLink to="/inbound/mailboxes/$id" params={{ id }}>
-                  {formatCount(messages, 'message')}
-                </TextLink>
-                , last <Time iso={at} />
+                <TextLink to="/inbound/mailboxes/$id" params={{ id }} name={formatCount(messages, 'message')} />, last{' '}
+                <Time iso={at} />
               </span>,
             ])}
           />
@@ -220,60 +216,39 @@ const toState = (row: PersonEmail): string =>
   countRecipients(row) === 1 ? toShownState(row, row.recipient_state) : row.recipient_state
 
 const EMAILS: readonly Column<PersonEmail>[] = [
-  {
-    header: 'Subject',
-    cell: ({ id, subject }) => (
-      <NameLink to="/emails/$id" params={{ id }} title={subject} name={subject || '(no subject)'} />
-    ),
-  },
-  { header: 'Status', width: '12rem', phone: 'bare', cell: (row) => <StatusBadge status={toState(row)} /> },
-  {
-    header: 'Time',
-    width: '9rem',
-    phone: 'aside',
-    cell: ({ recipient_state: state, scheduled_at: later, created_at: at }) => (
+  column('Subject', {}, ({ id, subject }) => (
+    <NameLink to="/emails/$id" params={{ id }} title={subject} name={subject || '(no subject)'} />
+  )),
+  column('Status', { width: '12rem', phone: 'bare' }, (row) => <StatusBadge status={toState(row)} />),
+  column(
+    'Time',
+    { width: '9rem', phone: 'aside' },
+    ({ recipient_state: state, scheduled_at: later, created_at: at }) => (
       <Time iso={state === 'scheduled' ? (later ?? at) : at} />
     ),
-  },
+  ),
 ]
 
 type ListOf = NonNullable<Person['lists']>[number]
 
 /** @param isPlain whether the reader may not open lists */
 const toListColumns = (email: string, isPlain: boolean): readonly Column<ListOf>[] => [
-  {
-    header: 'List',
-    cell: ({ id, name }) =>
-      isPlain ? (
-        <bdi>{name}</bdi>
-      ) : (
-        <NameLink to="/audience/lists/$id/contacts/$email" params={{ id, email }}>
-          {name}
-        </NameLink>
-      ),
-  },
-  {
-    header: 'Status',
-    width: '12rem',
-    phone: 'bare',
-    cell: ({ status }) => <StateLabel state={CONTACT_STATES[status]} />,
-  },
-  {
-    header: 'Since',
-    width: '9rem',
-    phone: 'aside',
-    cell: ({ subscribed_at: since, unsubscribed_at: left }) => <Time iso={left ?? since} />,
-  },
+  column('List', {}, ({ id, name }) =>
+    isPlain ? (
+      <bdi>{name}</bdi>
+    ) : (
+      <NameLink to="/audience/lists/$id/contacts/$email" params={{ id, email }} name={name} />
+    ),
+  ),
+  column('Status', { width: '12rem', phone: 'bare' }, ({ status }) => <StateLabel state={CONTACT_STATES[status]} />),
+  column('Since', { width: '9rem', phone: 'aside' }, ({ subscribed_at: since, unsubscribed_at: left }) => (
+    <Time iso={left ?? since} />
+  )),
 ]
 
 const RECEIVED: readonly Column<NonNullable<Person['received']>[number]>[] = [
-  {
-    header: 'Subject',
-    cell: ({ id, subject }) => (
-      <NameLink to="/inbound/$id" params={{ id }}>
-        {subject || '(no subject)'}
-      </NameLink>
-    ),
-  },
-  { header: 'Time', width: '9rem', phone: 'aside', cell: ({ created_at: at }) => <Time iso={at} /> },
+  column('Subject', {}, ({ id, subject }) => (
+    <NameLink to="/inbound/$id" params={{ id }} name={subject || '(no subject)'} />
+  )),
+  column('Time', { width: '9rem', phone: 'aside' }, ({ created_at: at }) => <Time iso={at} />),
 ]

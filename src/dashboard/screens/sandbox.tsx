@@ -86,12 +86,7 @@ const useUnreadCount = () => useQuery(read.capturedEmails.list({ unread: 'true',
 
 function useInbox(): List<CapturedEmailSummary> {
   const queries = useQueryClient()
-  const list = useList({
-    read: read.capturedEmails.list,
-    filters: CAPTURED_FILTERS,
-    isSteady: true,
-    path: '/sandbox',
-  })
+  const list = useList({ read: read.capturedEmails.list, filters: CAPTURED_FILTERS, isSteady: true, path: '/sandbox' })
   const refreshSoon = useRefreshSoon(() => readAgain(queries, LISTS), REFRESH_INTERVAL_MS)
   useLiveEvents(({ event_type: type }) => {
     // Only these may come with a captured email.
@@ -141,11 +136,7 @@ function Nothing() {
       }
       {...(captured && { command: toSendCommand(captured.domain) })}
     >
-      {data && !captured && (
-        <ActionLink needs="developer" to="/domains/new">
-          Add a domain
-        </ActionLink>
-      )}
+      {data && !captured && <ActionLink needs="developer" to="/domains/new" label="Add a domain" />}
     </EmptyState>
   )
 }

@@ -10,7 +10,7 @@ import { type Figure, Figures } from '../parts/figures.tsx'
 import { formatBytes, formatCount, formatDuration, toOptions } from '../parts/format.ts'
 import { Facts, Section } from '../parts/page.tsx'
 import { Notice, StateLabel, StatusLabel } from '../parts/status.tsx'
-import { type Column, DataTable } from '../parts/table.tsx'
+import { type Column, column, DataTable } from '../parts/table.tsx'
 import { Time } from '../parts/time.tsx'
 import type { State, Tone } from '../parts/tone.ts'
 import { type DoctorFinding, describeOther, listBad, listOther, toWords } from './server/format.ts'
@@ -195,18 +195,14 @@ const NODE_STATES: Readonly<Record<Node['state'], State>> = {
 }
 
 const NODE_COLUMNS: readonly Column<Node>[] = [
-  { header: 'Node', cell: ({ name }) => <bdi>{name}</bdi> },
-  { header: 'Status', width: '10rem', cell: ({ state }) => <StateLabel state={NODE_STATES[state]} /> },
-  {
-    header: 'Behind',
-    width: '11rem',
-    isNumeric: true,
-    cell: ({ role, behind, lag_ms: ms }) =>
-      role === 'leader' ? '–' : behind === 0 ? 'Nothing' : `${formatCount(behind, 'row')}, ${formatDuration(ms)}`,
-  },
-  { header: 'Seen', width: '9rem', isNumeric: true, cell: ({ seen_at: at }) => <Time iso={at} hasSeconds /> },
-  { header: 'Version', width: '7rem', cell: ({ version }) => <bdi>{version}</bdi> },
-  { header: 'Host name', phone: 'none', cell: ({ hostname }) => <bdi>{hostname}</bdi> },
+  column('Node', {}, ({ name }) => <bdi>{name}</bdi>),
+  column('Status', { width: '10rem' }, ({ state }) => <StateLabel state={NODE_STATES[state]} />),
+  column('Behind', { width: '11rem', isNumeric: true }, ({ role, behind, lag_ms: ms }) =>
+    role === 'leader' ? '–' : behind === 0 ? 'Nothing' : `${formatCount(behind, 'row')}, ${formatDuration(ms)}`,
+  ),
+  column('Seen', { width: '9rem', isNumeric: true }, ({ seen_at: at }) => <Time iso={at} hasSeconds />),
+  column('Version', { width: '7rem' }, ({ version }) => <bdi>{version}</bdi>),
+  column('Host name', { phone: 'none' }, ({ hostname }) => <bdi>{hostname}</bdi>),
 ]
 
 function Cluster({ cluster }: { readonly cluster: OperatorCluster }) {

@@ -81,12 +81,7 @@ const AccountFacts = ({ account }: AccountProps) => (
       facts={[
         ['Id', <CopyText key="id" value={account.id} what="id of the account" />],
         ['Address', account.email],
-        [
-          'Plan',
-          <InlineLink key="plan" to="/settings/plan">
-            {account.plan}
-          </InlineLink>,
-        ],
+        ['Plan', <InlineLink key="plan" to="/settings/plan" name={account.plan} />],
         ['Recipients this month', formatUsage(account.emails_sent_this_month, account.monthly_quota)],
         ['Created', <Time key="created" iso={account.created_at} />],
       ]}

@@ -15,7 +15,7 @@ import { ListScreen, useList } from '../parts/list.tsx'
 import { LongText } from '../parts/long-text.tsx'
 import { EmptyState, Page } from '../parts/page.tsx'
 import { StatusLabel } from '../parts/status.tsx'
-import type { Column } from '../parts/table.tsx'
+import { type Column, column } from '../parts/table.tsx'
 import { Time } from '../parts/time.tsx'
 import { SUPPRESSION_FILTERS } from './filters.ts'
 import {
@@ -52,9 +52,7 @@ export default function SuppressionsScreen() {
         <>
           {role !== 'support' && (
             <>
-              <ButtonLink variant="default" to="/suppressions/import">
-                Import
-              </ButtonLink>
+              <ButtonLink variant="default" to="/suppressions/import" name="Import" />
               <Button variant="default" component="a" href={read.suppressions.export().url} download="suppressions.csv">
                 Export
               </Button>
@@ -76,10 +74,7 @@ const Nothing = ({ add }: { readonly add: ReactNode }) => (
   >
     {add}
     <Text>
-      Do you come from another service?{' '}
-      <TextLink to="/suppressions/import" underline="always">
-        Import its list
-      </TextLink>
+      Do you come from another service? <TextLink to="/suppressions/import" underline="always" name="Import its list" />
       , so that nobody who left gets mail again.
     </Text>
     <Text size="sm">
@@ -91,31 +86,15 @@ const Nothing = ({ add }: { readonly add: ReactNode }) => (
 const ADDS_ROWS: readonly string[] = ['bounced', 'complained', 'unsubscribed']
 
 const toColumns = (onRemoved: () => void): readonly Column<Suppression>[] => [
-  { header: 'Address', cell: ({ email_address: address }) => <Address address={address} /> },
-  { header: 'Reason', width: '28%', phone: 'bare', cell: (row) => <Reason row={row} /> },
-  {
-    header: 'Caused by',
-    width: '8rem',
-    phone: 'bare',
-    cell: ({ source_email_id: id }) =>
-      id === null ? (
-        ''
-      ) : (
-        <TextLink to="/emails/$id" params={{ id }} c="dimmed">
-          See the email
-        </TextLink>
-      ),
-  },
-  { header: 'Since', width: '9rem', phone: 'bare', cell: ({ created_at: at }) => <Time iso={at} /> },
-  {
-    header: 'Actions',
-    width: '6.5rem',
-    isNumeric: true,
-    phone: 'aside',
-    cell: ({ email_address: address }) => (
-      <RemoveSuppression address={address} label="Remove" size="compact-sm" onDone={onRemoved} />
-    ),
-  },
+  column('Address', {}, ({ email_address: address }) => <Address address={address} />),
+  column('Reason', { width: '28%', phone: 'bare' }, (row) => <Reason row={row} />),
+  column('Caused by', { width: '8rem', phone: 'bare' }, ({ source_email_id: id }) =>
+    id === null ? '' : <TextLink to="/emails/$id" params={{ id }} c="dimmed" name="See the email" />,
+  ),
+  column('Since', { width: '9rem', phone: 'bare' }, ({ created_at: at }) => <Time iso={at} />),
+  column('Actions', { width: '6.5rem', isNumeric: true, phone: 'aside' }, ({ email_address: address }) => (
+    <RemoveSuppression address={address} label="Remove" size="compact-sm" onDone={onRemoved} />
+  )),
 ]
 
 /** What it stops is said where that is not all mail. */
@@ -136,9 +115,7 @@ const Address = ({ address }: { readonly address: string }) =>
   isErased(address) ? (
     <span title={address}>Erased person</span>
   ) : (
-    <NameLink to="/people/$address" params={{ address }} title={`All about ${address}`}>
-      {address}
-    </NameLink>
+    <NameLink to="/people/$address" params={{ address }} title={`All about ${address}`} name={address} />
   )
 
 interface NewSuppression {
@@ -243,9 +220,8 @@ export function SuppressionsImportScreen() {
               reason={findObstacle(file, text)}
               loading={run.isPending}
               onClick={() => run.mutate()}
-            >
-              Import the list
-            </ActionButton>
+              label="Import the list"
+            />
           )}
         </Group>
         <FormError error={run.error} />

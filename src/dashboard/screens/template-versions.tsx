@@ -11,7 +11,7 @@ import { ConfirmButton } from '../parts/dialog.tsx'
 import { NameLink } from '../parts/links.tsx'
 import { EmptyState, Page, QueryView, Section } from '../parts/page.tsx'
 import { StatusLabel } from '../parts/status.tsx'
-import { type Column, DataTable } from '../parts/table.tsx'
+import { type Column, column, DataTable } from '../parts/table.tsx'
 import { Tabs } from '../parts/tabs.tsx'
 import { Time } from '../parts/time.tsx'
 import { type DiffGap, type DiffLine, diffLines, summariseDiff } from './templates/line-diff.ts'
@@ -60,27 +60,21 @@ function VersionTable({ rows, template }: VersionTableProps) {
   const members = useData(read.team.listMembers({ per_page: 100 }), { staleTime: 60_000 }).data ?? []
   const { user } = useSession()
   const columns: readonly Column<TemplateVersionSummary>[] = [
-    {
-      header: 'Version',
-      width: '10rem',
-      cell: ({ version }) =>
-        version === template.version ? (
-          <>
-            <NameLink to="/templates/$id" params={{ id: template.id }} name={`Version ${version}`} />{' '}
-            <StatusLabel tone="good">Current</StatusLabel>
-          </>
-        ) : (
-          <NameLink
-            to="/templates/$id/versions"
-            params={{ id: template.id }}
-            search={{ version }}
-            name={`Version ${version}`}
-          />
-        ),
-    },
-    { header: 'Subject', phone: 'none', cell: ({ subject }) => <bdi title={subject}>{subject}</bdi> },
-    { header: 'By', width: '22%', phone: 'bare', cell: (row) => <bdi>{toAuthor(row, user.id, members)}</bdi> },
-    { header: 'Saved', width: '9rem', phone: 'aside', cell: ({ created_at }) => <Time iso={created_at} /> },
+    column('Version', { width: '10rem' }, ({ version }) =>
+      version === template.version ? (
+        <>
+          <NameLink to="/templates/$id" params={{ id: template.id }} name={`Version ${version}`} />{' '}
+          <StatusLabel tone="good">Current</StatusLabel>
+        </>
+      ) : (
+        <NameLink to="/templates/$id/versions" params={{ id: template.id }} search={{ version }}>
+          Version {version}
+        </NameLink>
+      ),
+    ),
+    column('Subject', { phone: 'none' }, ({ subject }) => <bdi title={subject}>{subject}</bdi>),
+    column('By', { width: '22%', phone: 'bare' }, (row) => <bdi>{toAuthor(row, user.id, members)}</bdi>),
+    column('Saved', { width: '9rem', phone: 'aside' }, ({ created_at }) => <Time iso={created_at} />),
   ]
   return (
     <Section title="All versions">

@@ -8,7 +8,7 @@ import { useData } from '../api/data.ts'
 import { NameLink } from '../parts/links.tsx'
 import { ActionLink, ListScreen, useList } from '../parts/list.tsx'
 import { EmptyState, Page, QueryView } from '../parts/page.tsx'
-import type { Column } from '../parts/table.tsx'
+import { type Column, column } from '../parts/table.tsx'
 import { Time } from '../parts/time.tsx'
 import { TEMPLATE_FILTERS } from './filters.ts'
 import { TemplateEditor } from './templates/editor.tsx'
@@ -18,27 +18,15 @@ import { type EditorTab, EMPTY_FIELDS, type TemplateFields, toFields } from './t
 import { useTemplateDraft } from './templates/use-draft.ts'
 
 const COLUMNS: readonly Column<TemplateSummary>[] = [
-  {
-    header: 'Name',
-    cell: ({ id, name }) => (
-      <NameLink to="/templates/$id" params={{ id }} title={name}>
-        {name}
-      </NameLink>
-    ),
-  },
-  {
-    header: 'Alias',
-    width: '22%',
-    phone: 'bare',
-    cell: ({ alias, locale }) => (
-      <>
-        <Code>{alias}</Code> {locale}
-      </>
-    ),
-  },
-  { header: 'Subject', width: '36%', phone: 'none', cell: ({ subject }) => <bdi title={subject}>{subject}</bdi> },
-  { header: 'Version', width: '5rem', isNumeric: true, phone: 'none', cell: ({ version }) => version },
-  { header: 'Changed', width: '9rem', phone: 'aside', cell: ({ updated_at }) => <Time iso={updated_at} /> },
+  column('Name', {}, ({ id, name }) => <NameLink to="/templates/$id" params={{ id }} title={name} name={name} />),
+  column('Alias', { width: '22%', phone: 'bare' }, ({ alias, locale }) => (
+    <>
+      <Code>{alias}</Code> {locale}
+    </>
+  )),
+  column('Subject', { width: '36%', phone: 'none' }, ({ subject }) => <bdi title={subject}>{subject}</bdi>),
+  column('Version', { width: '5rem', isNumeric: true, phone: 'none' }, ({ version }) => version),
+  column('Changed', { width: '9rem', phone: 'aside' }, ({ updated_at }) => <Time iso={updated_at} />),
 ]
 
 export default function TemplatesScreen() {
@@ -49,11 +37,7 @@ export default function TemplatesScreen() {
       list={list}
       columns={COLUMNS}
       noun="template"
-      action={
-        <ActionLink needs="developer" to="/templates/new">
-          Create a template
-        </ActionLink>
-      }
+      action={<ActionLink needs="developer" to="/templates/new" label="Create a template" />}
       empty={
         <EmptyState
           title="Your templates will appear here"
@@ -63,9 +47,7 @@ export default function TemplatesScreen() {
             <ActionLink needs="developer" to="/templates/new" search={{ from: 'example' }}>
               Start with an example
             </ActionLink>
-            <ActionLink needs="developer" variant="default" to="/templates/new">
-              Start with an empty one
-            </ActionLink>
+            <ActionLink needs="developer" variant="default" to="/templates/new" label="Start with an empty one" />
           </Group>
         </EmptyState>
       }

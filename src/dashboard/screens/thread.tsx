@@ -88,16 +88,8 @@ export default function ThreadScreen() {
 const Pages = ({ page, totalPages }: { readonly page: number; readonly totalPages: number }) =>
   totalPages > 1 && (
     <Group component="nav" aria-label="Pages">
-      {page > 1 && (
-        <TextLink to="." search={{ page: page - 1 }}>
-          Newer
-        </TextLink>
-      )}
-      {page < totalPages && (
-        <TextLink to="." search={{ page: page + 1 }}>
-          Older
-        </TextLink>
-      )}
+      {page > 1 && <TextLink to="." search={{ page: page - 1 }} name="Newer" />}
+      {page < totalPages && <TextLink to="." search={{ page: page + 1 }} name="Older" />}
     </Group>
   )
 
@@ -148,9 +140,8 @@ function ReplyForm({ messages }: { readonly messages: readonly MailboxMessageSum
           reason={reason ?? (text.trim() === '' ? 'Write something first.' : undefined)}
           loading={reply.isPending}
           onClick={submit}
-        >
-          Send the reply
-        </ActionButton>
+          label="Send the reply"
+        />
         <div role="status">{reply.data && text === '' && <Outcome sent={reply.data.data} />}</div>
       </Form>
     </Section>
@@ -163,9 +154,7 @@ const Outcome = ({ sent }: { readonly sent: ReplyToMailboxMessageResult }) => (
     title={sent.status === 'rejected' ? 'Not sent: the recipient is suppressed.' : 'Accepted.'}
   >
     To <bdi>{toVisible(sent.to)}</bdi>.{' '}
-    <InlineLink to="/emails/$id" params={{ id: sent.id }}>
-      What happened to it
-    </InlineLink>
+    <InlineLink to="/emails/$id" params={{ id: sent.id }} name="What happened to it" />
   </Notice>
 )
 
@@ -235,9 +224,7 @@ function MessageState({
     return email === null ? (
       <StatusLabel tone="active">Sent from here</StatusLabel>
     ) : (
-      <TextLink to="/emails/$id" params={{ id: email }}>
-        Sent from here
-      </TextLink>
+      <TextLink to="/emails/$id" params={{ id: email }} name="Sent from here" />
     )
   if (error !== undefined) return <StatusLabel tone="bad">Unreadable</StatusLabel>
   return readAt === null ? (

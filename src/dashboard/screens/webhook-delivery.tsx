@@ -107,9 +107,8 @@ const Replay = ({ delivery, webhook }: ReplayProps) => (
           params={{ id: delivery.webhook_id, deliveryId: data.id }}
           c="inherit"
           underline="always"
-        >
-          a new delivery
-        </TextLink>
+          name="a new delivery"
+        />
         .
       </>
     )}

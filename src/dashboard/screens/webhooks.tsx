@@ -14,7 +14,7 @@ import { ActionLink, ListScreen, useList } from '../parts/list.tsx'
 import { Page, RecordPage, Section } from '../parts/page.tsx'
 import { ReplayDialog, type ReplayRange } from '../parts/replay-dialog.tsx'
 import { Notice } from '../parts/status.tsx'
-import type { Column } from '../parts/table.tsx'
+import { type Column, column } from '../parts/table.tsx'
 import { Tabs } from '../parts/tabs.tsx'
 import { Deliveries } from './webhooks/deliveries.tsx'
 import { EVENT_EXPLANATIONS, EVENT_GROUPS, EVENT_NAMES, USUAL_EVENTS } from './webhooks/events.ts'
@@ -25,20 +25,14 @@ import { SecretText, VerifyHint, WebhookSecret } from './webhooks/secret.tsx'
 import { toMissedStart, toWebhookName, toWebhookState } from './webhooks/state.ts'
 
 const COLUMNS: readonly Column<Webhook>[] = [
-  {
-    header: 'Webhook',
-    cell: ({ id, url, description }) => (
-      <NameLink to="/webhooks/$id" params={{ id }} name={toWebhookName({ description, url })} title={url} />
-    ),
-  },
-  { header: 'Status', width: '9rem', phone: 'aside', cell: (webhook) => <WebhookStatus webhook={webhook} /> },
-  {
-    header: 'Events',
-    width: '24%',
-    phone: 'none',
-    cell: ({ events }) => <span title={events.join(', ')}>{events.join(', ')}</span>,
-  },
-  { header: 'Last delivery', width: '14rem', phone: 'bare', cell: (webhook) => <LastAttempt webhook={webhook} /> },
+  column('Webhook', {}, ({ id, url, description }) => (
+    <NameLink to="/webhooks/$id" params={{ id }} name={toWebhookName({ description, url })} title={url} />
+  )),
+  column('Status', { width: '9rem', phone: 'aside' }, (webhook) => <WebhookStatus webhook={webhook} />),
+  column('Events', { width: '24%', phone: 'none' }, ({ events }) => (
+    <span title={events.join(', ')}>{events.join(', ')}</span>
+  )),
+  column('Last delivery', { width: '14rem', phone: 'bare' }, (webhook) => <LastAttempt webhook={webhook} />),
 ]
 
 export default function WebhooksScreen() {
@@ -49,11 +43,7 @@ export default function WebhooksScreen() {
       list={list}
       columns={COLUMNS}
       noun="webhook"
-      action={
-        <ActionLink needs="developer" to="/webhooks/new">
-          Add a webhook
-        </ActionLink>
-      }
+      action={<ActionLink needs="developer" to="/webhooks/new" label="Add a webhook" />}
       nothing={{
         title: 'No webhook yet',
         text: 'A webhook is a URL of yours. Events are posted to it: an email was delivered, bounced or opened, or mail arrived.',
@@ -245,11 +235,7 @@ const WEBHOOK_FIELDS: readonly Field<'url' | 'description' | 'format' | 'events'
     placeholder: 'https://your-server.example/webhook',
     isRequired: true,
   },
-  {
-    name: 'description',
-    label: 'Description',
-    hint: 'Its name in lists, such as Billing. Optional.',
-  },
+  { name: 'description', label: 'Description', hint: 'Its name in lists, such as Billing. Optional.' },
   {
     name: 'format',
     label: 'Format',
@@ -339,9 +325,7 @@ function Created({ webhook }: { readonly webhook: CreateWebhookResult }) {
       <VerifyHint />
       {test.button}
       {test.outcome}
-      <TextLink to="/webhooks/$id" params={{ id: webhook.id }}>
-        Go to the webhook
-      </TextLink>
+      <TextLink to="/webhooks/$id" params={{ id: webhook.id }} name="Go to the webhook" />
     </Stack>
   )
 }

@@ -70,9 +70,7 @@ export function ContentForm({ listId, draft, onSaved }: ContentFormProps) {
       )}
       <FormError error={work.error} fields={form.names} />
       <Group>
-        <ActionButton reason={reason} loading={work.isPending} onClick={() => save(true)}>
-          Save and continue
-        </ActionButton>
+        <ActionButton reason={reason} loading={work.isPending} onClick={() => save(true)} label="Save and continue" />
         <ActionButton reason={reason} variant="default" loading={work.isPending} onClick={() => save(false)}>
           Save
         </ActionButton>

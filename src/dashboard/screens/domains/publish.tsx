@@ -11,7 +11,7 @@ import { FieldForm } from '../../parts/field-form.tsx'
 import { bindText, FormError } from '../../parts/form.tsx'
 import { QueryView, Section } from '../../parts/page.tsx'
 import { Notice, StateLabel } from '../../parts/status.tsx'
-import { type Column, DataTable } from '../../parts/table.tsx'
+import { type Column, column, DataTable } from '../../parts/table.tsx'
 import { Time } from '../../parts/time.tsx'
 import * as words from './publish-state.ts'
 import { isNew, listNames } from './state.ts'
@@ -177,9 +177,9 @@ function PublishCard({ domain, state }: PublishingProps & { readonly state: Doma
 const focus = (element: HTMLElement | null) => element?.focus()
 
 const COLUMNS: readonly Column<words.PlannedRecord>[] = [
-  { header: 'Record', width: '10rem', cell: ({ key }) => <strong>{listNames([key])}</strong> },
-  { header: 'What happens', width: '12rem', phone: 'aside', cell: (row) => <StateLabel state={words.toState(row)} /> },
-  { header: 'Details', isWrapped: true, phone: 'bare', cell: (row) => words.listNotes(row).map(toLine) },
+  column('Record', { width: '10rem' }, ({ key }) => <strong>{listNames([key])}</strong>),
+  column('What happens', { width: '12rem', phone: 'aside' }, (row) => <StateLabel state={words.toState(row)} />),
+  column('Details', { isWrapped: true, phone: 'bare' }, (row) => words.listNotes(row).map(toLine)),
 ]
 
 const toLine = ({ word, value }: ReturnType<typeof words.listNotes>[number]) => (

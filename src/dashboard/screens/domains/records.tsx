@@ -12,7 +12,7 @@ import { CopyText } from '../../parts/copy.tsx'
 import { bindChecked, FormError } from '../../parts/form.tsx'
 import { QueryView, Section } from '../../parts/page.tsx'
 import { Notice, StateLabel, StatusLabel } from '../../parts/status.tsx'
-import { type Column, DataTable } from '../../parts/table.tsx'
+import { type Column, column, DataTable } from '../../parts/table.tsx'
 import { Time } from '../../parts/time.tsx'
 import {
   type DnsRecordView,
@@ -80,9 +80,7 @@ export function DomainRecords({ domain }: { readonly domain: Domain }) {
       title="DNS records"
       description={data && <Provider dns={data} />}
       action={
-        <SmallAction reason={isChecking ? 'DNS is being asked now.' : undefined} onClick={checkNow}>
-          Check now
-        </SmallAction>
+        <SmallAction reason={isChecking ? 'DNS is being asked now.' : undefined} onClick={checkNow} label="Check now" />
       }
     >
       <QueryView query={query}>
@@ -160,32 +158,22 @@ function Verified({ domain, dns }: { readonly domain: Domain; readonly dns: Doma
 }
 
 const toColumns = (domain: Domain, dns: DomainDns, isAbsolute: boolean): readonly Column<DnsRecordView>[] => [
-  {
-    header: 'Record',
-    width: '19%',
-    isWrapped: true,
-    cell: ({ key }) => (
-      <>
-        <strong>{RECORDS[key].name}</strong>
-        <div className="cell-note">{RECORDS[key].purpose}</div>
-      </>
-    ),
-  },
-  { header: 'Type', width: '4.5rem', cell: ({ type }) => type },
-  { header: 'Name', width: '24%', isWrapped: true, cell: (record) => <Name {...{ record, dns, isAbsolute }} /> },
-  { header: 'Value', isWrapped: true, cell: (record) => <Value record={record} dns={dns} /> },
-  {
-    header: 'Status',
-    width: '11rem',
-    phone: 'aside',
-    cell: ({ key, status, inherited_from: parent }) => {
-      if (status === 'missing' && (key === 'dkim_ed25519' || key === 'tls_reports'))
-        return <StatusLabel tone="neutral">Optional</StatusLabel>
-      if (status === 'missing' && domain.lost_records?.includes(key))
-        return <StatusLabel tone="warning">Lost</StatusLabel>
-      return <StateLabel state={{ ...RECORD_STATES[status], ...(parent && { word: 'Inherited' }) }} />
-    },
-  },
+  column('Record', { width: '19%', isWrapped: true }, ({ key }) => (
+    <>
+      <strong>{RECORDS[key].name}</strong>
+      <div className="cell-note">{RECORDS[key].purpose}</div>
+    </>
+  )),
+  column('Type', { width: '4.5rem' }, ({ type }) => type),
+  column('Name', { width: '24%', isWrapped: true }, (record) => <Name {...{ record, dns, isAbsolute }} />),
+  column('Value', { isWrapped: true }, (record) => <Value record={record} dns={dns} />),
+  column('Status', { width: '11rem', phone: 'aside' }, ({ key, status, inherited_from: parent }) => {
+    if (status === 'missing' && (key === 'dkim_ed25519' || key === 'tls_reports'))
+      return <StatusLabel tone="neutral">Optional</StatusLabel>
+    if (status === 'missing' && domain.lost_records?.includes(key))
+      return <StatusLabel tone="warning">Lost</StatusLabel>
+    return <StateLabel state={{ ...RECORD_STATES[status], ...(parent && { word: 'Inherited' }) }} />
+  }),
 ]
 
 interface CellProps {

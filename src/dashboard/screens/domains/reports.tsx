@@ -13,7 +13,7 @@ import { type Finding, Findings, SEVERITIES } from '../../parts/findings.tsx'
 import { formatDay } from '../../parts/format.ts'
 import { EmptyState, Section } from '../../parts/page.tsx'
 import { StateLabel } from '../../parts/status.tsx'
-import { type Column, DataTable } from '../../parts/table.tsx'
+import { type Column, column, DataTable } from '../../parts/table.tsx'
 import { Time } from '../../parts/time.tsx'
 import type { State } from '../../parts/tone.ts'
 
@@ -35,11 +35,11 @@ const SERIES = [
 ] as const
 
 const COLUMNS: readonly Column<Source>[] = [
-  { header: 'Source', width: '22%', isWrapped: true, cell: ({ name }) => <bdi>{name || 'Several addresses'}</bdi> },
-  { header: 'Meaning', isWrapped: true, phone: 'bare', cell: ({ text }) => text },
-  { header: 'Status', width: '10rem', phone: 'aside', cell: (row) => <StateLabel state={CLASSES[row.class]} /> },
-  { header: 'Messages', width: '6rem', isNumeric: true, cell: ({ count }) => count.toLocaleString() },
-  { header: 'Stopped', width: '6rem', isNumeric: true, cell: ({ rejected }) => rejected.toLocaleString() },
+  column('Source', { width: '22%', isWrapped: true }, ({ name }) => <bdi>{name || 'Several addresses'}</bdi>),
+  column('Meaning', { isWrapped: true, phone: 'bare' }, ({ text }) => text),
+  column('Status', { width: '10rem', phone: 'aside' }, (row) => <StateLabel state={CLASSES[row.class]} />),
+  column('Messages', { width: '6rem', isNumeric: true }, ({ count }) => count.toLocaleString()),
+  column('Stopped', { width: '6rem', isNumeric: true }, ({ rejected }) => rejected.toLocaleString()),
 ]
 
 export function DomainReports({ report }: { readonly report: DomainReport }) {

@@ -39,9 +39,8 @@ export function EmailActions({ email, children }: EmailActionsProps & { readonly
         <ButtonLink
           size="xs"
           {...(domainId ? { to: '/domains/$id', params: { id: domainId } } : { to: '/domains/new' })}
-        >
-          Verify the domain
-        </ButtonLink>
+          name="Verify the domain"
+        />
       )}
       {children}
       {can('retry') && (
@@ -49,9 +48,8 @@ export function EmailActions({ email, children }: EmailActionsProps & { readonly
           {...BUTTON}
           loading={retry.isPending}
           onClick={() => retry.mutate(undefined, { onSuccess: () => say('It is tried again now.') })}
-        >
-          Retry now
-        </ActionButton>
+          label="Retry now"
+        />
       )}
       {isBestSentAgain(email) && (
         <DialogButton label="Send again" variant="default" {...BUTTON}>

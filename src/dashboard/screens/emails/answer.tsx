@@ -68,11 +68,7 @@ function SingleAnswer({ email, outcome }: OutcomeProps) {
       </Notice>
       <Section
         title="Timeline"
-        action={
-          <TextLink to="/emails" search={{ to: address }}>
-            All mail to this person
-          </TextLink>
-        }
+        action={<TextLink to="/emails" search={{ to: address }} name="All mail to this person" />}
       >
         <Timeline email={email} address={address} />
       </Section>
@@ -188,9 +184,7 @@ function Suppressed({ email, outcome: { suppression } }: OutcomeProps) {
 function SourceLink({ id }: { readonly id: string }) {
   const { data } = useData(read.emails.get(id))
   return (
-    <InlineLink to="/emails/$id" params={{ id }}>
-      <bdi>{data?.subject || 'that bounced or was reported'}</bdi>
-    </InlineLink>
+    <InlineLink to="/emails/$id" params={{ id }} name={<bdi>{data?.subject || 'that bounced or was reported'}</bdi>} />
   )
 }
 

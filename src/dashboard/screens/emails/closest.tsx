@@ -10,9 +10,7 @@ export function useClosest(q: string) {
   const { data: found, isLoading } = useData(read.search.search({ q }))
   const [start = ''] = q.split(/[@\s]/)
   const isUnknown = found?.closest.length === 0 && found.people.length === 0
-  const similar = useData(read.search.search({ q: start }), {
-    enabled: isUnknown && start !== q && start.length > 1,
-  })
+  const similar = useData(read.search.search({ q: start }), { enabled: isUnknown && start !== q && start.length > 1 })
   const people = [
     ...new Set([...(found?.closest ?? []), ...(similar.data?.people.map(({ address }) => address) ?? [])]),
   ]

@@ -13,7 +13,7 @@ import { formatBytes } from '../../parts/format.ts'
 import { NameLink } from '../../parts/links.tsx'
 import { AreaNavigation } from '../../parts/page.tsx'
 import { StateLabel, StatusLabel } from '../../parts/status.tsx'
-import { type Column, DataTable } from '../../parts/table.tsx'
+import { type Column, column, DataTable } from '../../parts/table.tsx'
 import { Time } from '../../parts/time.tsx'
 import type { State } from '../../parts/tone.ts'
 import { INBOUND_STATES, NOT_FORWARDED, ROUTE_DELIVERY_STATES, SPAM_STATES } from './format.ts'
@@ -52,9 +52,9 @@ const LINKS = [
 export const InboundNavigation = () => <AreaNavigation label="Inbound" links={LINKS} />
 
 const COLUMNS: readonly Column<Check>[] = [
-  { header: 'Check', width: '8rem', cell: ({ name }) => name },
-  { header: 'Result', width: '9rem', phone: 'aside', cell: (check) => <StateLabel state={check} /> },
-  { header: 'What it says', phone: 'bare', isWrapped: true, cell: ({ explanation }) => explanation },
+  column('Check', { width: '8rem' }, ({ name }) => name),
+  column('Result', { width: '9rem', phone: 'aside' }, (check) => <StateLabel state={check} />),
+  column('What it says', { phone: 'bare', isWrapped: true }, ({ explanation }) => explanation),
 ]
 
 export function Checks({ message }: { readonly message: CheckedMessage }) {
@@ -74,17 +74,14 @@ interface AttachmentsProps {
 export function Attachments({ attachments, toUrl }: AttachmentsProps) {
   if (attachments.length === 0) return <Text size="sm">It has none.</Text>
   const columns: readonly Column<Row>[] = [
-    {
-      header: 'Name',
-      cell: ({ filename, index }) => (
-        // The server names the file; it is saved and never shown.
-        <Anchor href={toUrl(index)} download size="sm">
-          <bdi>{toVisible(filename ?? '') || `attachment ${index + 1}`}</bdi>
-        </Anchor>
-      ),
-    },
-    { header: 'Type', width: '35%', phone: 'bare', cell: ({ content_type: type }) => <bdi>{toVisible(type)}</bdi> },
-    { header: 'Size', width: '7rem', isNumeric: true, phone: 'aside', cell: ({ size }) => formatBytes(size) },
+    column('Name', {}, ({ filename, index }) => (
+      // The server names the file; it is saved and never shown.
+      <Anchor href={toUrl(index)} download size="sm">
+        <bdi>{toVisible(filename ?? '') || `attachment ${index + 1}`}</bdi>
+      </Anchor>
+    )),
+    column('Type', { width: '35%', phone: 'bare' }, ({ content_type: type }) => <bdi>{toVisible(type)}</bdi>),
+    column('Size', { width: '7rem', isNumeric: true, phone: 'aside' }, ({ size }) => formatBytes(size)),
   ]
   return (
     <>
@@ -117,26 +114,20 @@ const useReplay = () =>
 export function Deliveries({ deliveries, hasEmails }: DeliveriesProps) {
   const replay = useReplay()
   const columns: readonly Column<InboundEmailDelivery>[] = [
-    { header: 'Created', width: '9rem', cell: (delivery) => <Created delivery={delivery} isLink={hasEmails} /> },
-    { header: 'Status', width: '9rem', phone: 'aside', cell: ({ status }) => <DeliveryStatus status={status} /> },
-    { header: 'Tries', width: '10rem', cell: (delivery) => <Attempts delivery={delivery} /> },
-    { header: 'Response', phone: 'bare', isWrapped: true, cell: (delivery) => <Reply delivery={delivery} /> },
-    {
-      header: 'Replay',
-      width: '8rem',
-      phone: 'bare',
-      cell: (delivery) => (
-        <SmallAction
-          size="compact-sm"
-          needs="developer"
-          loading={replay.isPending && replay.variables?.id === delivery.id}
-          aria-label={`Send again: delivery of ${delivery.created_at.slice(0, 19)}`}
-          onClick={() => replay.mutate(delivery)}
-        >
-          Send again
-        </SmallAction>
-      ),
-    },
+    column('Created', { width: '9rem' }, (delivery) => <Created delivery={delivery} isLink={hasEmails} />),
+    column('Status', { width: '9rem', phone: 'aside' }, ({ status }) => <DeliveryStatus status={status} />),
+    column('Tries', { width: '10rem' }, (delivery) => <Attempts delivery={delivery} />),
+    column('Response', { phone: 'bare', isWrapped: true }, (delivery) => <Reply delivery={delivery} />),
+    column('Replay', { width: '8rem', phone: 'bare' }, (delivery) => (
+      <SmallAction
+        size="compact-sm"
+        needs="developer"
+        loading={replay.isPending && replay.variables?.id === delivery.id}
+        aria-label={`Send again: delivery of ${delivery.created_at.slice(0, 19)}`}
+        onClick={() => replay.mutate(delivery)}
+        label="Send again"
+      />
+    )),
   ]
   return (
     <Stack gap="xs">
@@ -150,11 +141,7 @@ export function Deliveries({ deliveries, hasEmails }: DeliveriesProps) {
 function Created({ delivery, isLink }: { readonly delivery: InboundEmailDelivery; readonly isLink: boolean }) {
   const { created_at: at, inbound_email_id: email } = delivery
   if (!isLink || email === null) return <Time iso={at} />
-  return (
-    <NameLink to="/inbound/$id" params={{ id: email }}>
-      <Time iso={at} />
-    </NameLink>
-  )
+  return <NameLink to="/inbound/$id" params={{ id: email }} name={<Time iso={at} />} />
 }
 
 const Attempts = ({ delivery: { attempts, next_attempt_at: next } }: { readonly delivery: InboundEmailDelivery }) => (

@@ -14,7 +14,7 @@ import { LongText } from '../../parts/long-text.tsx'
 import { MessageContent } from '../../parts/message-content.tsx'
 import { Facts, QueryView, useEscape } from '../../parts/page.tsx'
 import { StateLabel } from '../../parts/status.tsx'
-import { type Column, DataTable } from '../../parts/table.tsx'
+import { type Column, column, DataTable } from '../../parts/table.tsx'
 import { Time } from '../../parts/time.tsx'
 import type { State } from '../../parts/tone.ts'
 import { CAPTURED_TABS } from '../filters.ts'
@@ -71,15 +71,10 @@ function Message({ email, onDelete }: { readonly email: CapturedEmail; onDelete(
               isMarked.current = true
               mark.mutate(!email.read)
             }}
-          >
-            {email.read ? 'Mark as unread' : 'Mark as read'}
-          </SmallAction>
-          <SmallAction reason={roleReason} onClick={onDelete}>
-            Delete
-          </SmallAction>
-          <ButtonLink to="/emails/$id" params={{ id: email.id }} size="xs" variant="default">
-            See the email
-          </ButtonLink>
+            label={email.read ? 'Mark as unread' : 'Mark as read'}
+          />
+          <SmallAction reason={roleReason} onClick={onDelete} label="Delete" />
+          <ButtonLink to="/emails/$id" params={{ id: email.id }} size="xs" variant="default" name="See the email" />
         </Group>
       </div>
       <Facts
@@ -154,9 +149,9 @@ const RESULTS: Readonly<Record<CheckedLink['result'], State>> = {
 }
 
 const COLUMNS: readonly Column<CheckedLink>[] = [
-  { header: 'Link', isWrapped: true, cell: ({ url }) => <Code>{url}</Code> },
-  { header: 'Result', width: '9rem', phone: 'aside', cell: ({ result }) => <StateLabel state={RESULTS[result]} /> },
-  { header: 'Details', width: '40%', isWrapped: true, phone: 'bare', cell: (link) => <LinkDetails link={link} /> },
+  column('Link', { isWrapped: true }, ({ url }) => <Code>{url}</Code>),
+  column('Result', { width: '9rem', phone: 'aside' }, ({ result }) => <StateLabel state={RESULTS[result]} />),
+  column('Details', { width: '40%', isWrapped: true, phone: 'bare' }, (link) => <LinkDetails link={link} />),
 ]
 
 const LinkDetails = ({ link: { status, final_url: leadsTo, reason } }: { readonly link: CheckedLink }) => (
@@ -188,9 +183,8 @@ function LinkCheckPanel({ id }: { readonly id: string }) {
         onClick={() => check.mutate()}
         style={{ alignSelf: 'flex-start' }}
         variant="default"
-      >
-        {data ? 'Check again' : 'Check the links'}
-      </ActionButton>
+        label={data ? 'Check again' : 'Check the links'}
+      />
       <FormError error={error} />
       <Text role="status" size="sm">
         {data && summarise(data.links)}

@@ -11,7 +11,7 @@ import { formatCount, toTitle } from '../../parts/format.ts'
 import { ButtonLink, NameLink, TextLink } from '../../parts/links.tsx'
 import { Facts, Section } from '../../parts/page.tsx'
 import { Notice, StatusLabel } from '../../parts/status.tsx'
-import type { Column } from '../../parts/table.tsx'
+import { type Column, column } from '../../parts/table.tsx'
 import { Time } from '../../parts/time.tsx'
 import { ACCOUNT_FILTERS } from '../filters.ts'
 import { toSourceName } from './format.ts'
@@ -37,20 +37,16 @@ const formatQuota = ({
   quota === null ? used.toLocaleString() : `${used.toLocaleString()} of ${quota.toLocaleString()}`
 
 const COLUMNS: readonly Column<OperatorAccountSummary>[] = [
-  {
-    header: 'Account',
-    cell: ({ id, name }) => <NameLink to="/server/accounts/$id" params={{ id }} name={name || '(no name)'} />,
-  },
-  { header: 'Status', width: '8rem', phone: 'aside', cell: (account) => <AccountBadge account={account} /> },
-  { header: 'Owner', phone: 'bare', cell: ({ email }) => <bdi title={email}>{email}</bdi> },
-  {
-    header: 'Plan',
-    width: '9rem',
-    phone: 'none',
-    cell: ({ plan, parent_account_id: parent }) => (parent === null ? plan : 'Sub-account'),
-  },
-  { header: 'Recipients this month', width: '12rem', isNumeric: true, phone: 'none', cell: formatQuota },
-  { header: 'Created', width: '9rem', isNumeric: true, phone: 'bare', cell: ({ created_at: at }) => <Time iso={at} /> },
+  column('Account', {}, ({ id, name }) => (
+    <NameLink to="/server/accounts/$id" params={{ id }} name={name || '(no name)'} />
+  )),
+  column('Status', { width: '8rem', phone: 'aside' }, (account) => <AccountBadge account={account} />),
+  column('Owner', { phone: 'bare' }, ({ email }) => <bdi title={email}>{email}</bdi>),
+  column('Plan', { width: '9rem', phone: 'none' }, ({ plan, parent_account_id: parent }) =>
+    parent === null ? plan : 'Sub-account',
+  ),
+  column('Recipients this month', { width: '12rem', isNumeric: true, phone: 'none' }, formatQuota),
+  column('Created', { width: '9rem', isNumeric: true, phone: 'bare' }, ({ created_at: at }) => <Time iso={at} />),
 ]
 
 const AccountsScreen = () => (
@@ -106,12 +102,8 @@ function Account({ account }: { readonly account: OperatorAccount }) {
         </Notice>
       )}
       <Group gap="xs" component="nav" aria-label="More about this account">
-        <ButtonLink to="/server/queue" search={{ account_id: id }} variant="default" size="xs">
-          Its queue
-        </ButtonLink>
-        <ButtonLink to="/server/findings" search={{ account_id: id }} variant="default" size="xs">
-          Its findings
-        </ButtonLink>
+        <ButtonLink to="/server/queue" search={{ account_id: id }} variant="default" size="xs" name="Its queue" />
+        <ButtonLink to="/server/findings" search={{ account_id: id }} variant="default" size="xs" name="Its findings" />
         <ButtonLink to="/server/complaints" search={{ account_id: id }} variant="default" size="xs">
           Its complaints
         </ButtonLink>

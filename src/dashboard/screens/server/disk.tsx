@@ -5,7 +5,7 @@ import { read } from '../../api/client.ts'
 import { formatBytes } from '../../parts/format.ts'
 import { Section } from '../../parts/page.tsx'
 import { StatusLabel } from '../../parts/status.tsx'
-import { type Column, DataTable } from '../../parts/table.tsx'
+import { type Column, column, DataTable } from '../../parts/table.tsx'
 import { Time } from '../../parts/time.tsx'
 import { formatPercent, toGroupName, toKindName } from './format.ts'
 import { AccountLink, ServerPage, useOne } from './frame.tsx'
@@ -88,17 +88,14 @@ function UseOfDisk({ use, isMeasuring }: { readonly use: Use; readonly isMeasuri
 }
 
 const KIND_COLUMNS: readonly Column<Kind>[] = [
-  { header: 'Kind', cell: ({ kind }) => toKindName(kind) },
-  { header: 'Used', width: '12%', isNumeric: true, cell: ({ used_bytes: bytes }) => formatBytes(bytes) },
-  {
-    header: 'Limit',
-    width: '12%',
-    isNumeric: true,
-    cell: ({ max_bytes: bytes }) => (bytes === null ? 'None' : formatBytes(bytes)),
-  },
-  { header: 'Retained', width: '12%', isNumeric: true, cell: ({ max_days: days }) => `${days} days` },
-  { header: 'Oldest', width: '17%', cell: ({ oldest_at: at }) => <Time iso={at} /> },
-  { header: 'Deleted next', width: '30%', isWrapped: true, cell: (kind) => <NextDeletion kind={kind} /> },
+  column('Kind', {}, ({ kind }) => toKindName(kind)),
+  column('Used', { width: '12%', isNumeric: true }, ({ used_bytes: bytes }) => formatBytes(bytes)),
+  column('Limit', { width: '12%', isNumeric: true }, ({ max_bytes: bytes }) =>
+    bytes === null ? 'None' : formatBytes(bytes),
+  ),
+  column('Retained', { width: '12%', isNumeric: true }, ({ max_days: days }) => `${days} days`),
+  column('Oldest', { width: '17%' }, ({ oldest_at: at }) => <Time iso={at} />),
+  column('Deleted next', { width: '30%', isWrapped: true }, (kind) => <NextDeletion kind={kind} />),
 ]
 
 function NextDeletion({ kind: { goes_at: at, over_before: before } }: { readonly kind: Kind }) {
@@ -125,25 +122,19 @@ interface AccountRow {
 const MAX_SHOWN = 3
 
 const ACCOUNT_COLUMNS: readonly Column<AccountRow>[] = [
-  { header: 'Account', cell: ({ account: { id, name } }) => <AccountLink id={id} name={name} /> },
-  { header: 'Kind', cell: ({ kind }) => toKindName(kind.kind) },
-  { header: 'Used', width: '12%', isNumeric: true, cell: ({ account }) => formatBytes(account.used_bytes) },
-  {
-    header: 'Part',
-    width: '12%',
-    isNumeric: true,
-    cell: ({ kind, account }) => formatPercent(account.used_bytes, kind.used_bytes),
-  },
-  {
-    header: 'Fair share',
-    width: '17%',
-    cell: ({ account: { share_bytes: share } }) => (share === null ? 'Within it' : formatBytes(share)),
-  },
-  {
-    header: 'Deleted next',
-    width: '30%',
-    isWrapped: true,
-    cell: ({ account: { goes_before: before, share_bytes: share } }) =>
+  column('Account', {}, ({ account: { id, name } }) => <AccountLink id={id} name={name} />),
+  column('Kind', {}, ({ kind }) => toKindName(kind.kind)),
+  column('Used', { width: '12%', isNumeric: true }, ({ account }) => formatBytes(account.used_bytes)),
+  column('Part', { width: '12%', isNumeric: true }, ({ kind, account }) =>
+    formatPercent(account.used_bytes, kind.used_bytes),
+  ),
+  column('Fair share', { width: '17%' }, ({ account: { share_bytes: share } }) =>
+    share === null ? 'Within it' : formatBytes(share),
+  ),
+  column(
+    'Deleted next',
+    { width: '30%', isWrapped: true },
+    ({ account: { goes_before: before, share_bytes: share } }) =>
       before !== null ? (
         <>
           Its oldest, up to <Time iso={before} />, within the hour
@@ -153,7 +144,7 @@ const ACCOUNT_COLUMNS: readonly Column<AccountRow>[] = [
       ) : (
         'Nothing: the rest is unread or open'
       ),
-  },
+  ),
 ]
 
 function Accounts({ kinds }: { readonly kinds: readonly Kind[] }) {
@@ -182,8 +173,8 @@ interface UseRow {
 }
 
 const USE_COLUMNS: readonly Column<UseRow>[] = [
-  { header: 'Use', cell: ({ name }) => name },
-  { header: 'Size', width: '30%', isNumeric: true, phone: 'aside', cell: ({ bytes }) => formatBytes(bytes) },
+  column('Use', {}, ({ name }) => name),
+  column('Size', { width: '30%', isNumeric: true, phone: 'aside' }, ({ bytes }) => formatBytes(bytes)),
 ]
 
 const sum = (months: readonly { readonly bytes: number }[]): number =>

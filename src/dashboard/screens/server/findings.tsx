@@ -3,24 +3,20 @@ import type { OperatorComplaint, OperatorFinding } from '#client/operator-api.ts
 import { read } from '../../api/client.ts'
 import { Facts } from '../../parts/page.tsx'
 import { StatusLabel } from '../../parts/status.tsx'
-import type { Column } from '../../parts/table.tsx'
+import { type Column, column } from '../../parts/table.tsx'
 import { Time } from '../../parts/time.tsx'
 import { ACCOUNT_FILTER } from '../filters.ts'
 import { toDetailText, toSourceName } from './format.ts'
 import { AccountLink, ServerList } from './frame.tsx'
 
 const COLUMNS: readonly Column<OperatorFinding>[] = [
-  { header: 'Account', width: '16%', cell: ({ account_id: id, account }) => <AccountLink id={id} name={account} /> },
-  {
-    header: 'Effect',
-    width: '8rem',
-    phone: 'aside',
-    cell: ({ paused }) =>
-      paused ? <StatusLabel tone="bad">Paused</StatusLabel> : <StatusLabel tone="warning">Noted</StatusLabel>,
-  },
-  { header: 'Finding', isWrapped: true, phone: 'bare', cell: (finding) => <Details finding={finding} /> },
-  { header: 'Source', width: '12rem', phone: 'bare', cell: ({ source }) => toSourceName(source) },
-  { header: 'Time', width: '8.5rem', isNumeric: true, phone: 'bare', cell: ({ created_at: at }) => <Time iso={at} /> },
+  column('Account', { width: '16%' }, ({ account_id: id, account }) => <AccountLink id={id} name={account} />),
+  column('Effect', { width: '8rem', phone: 'aside' }, ({ paused }) =>
+    paused ? <StatusLabel tone="bad">Paused</StatusLabel> : <StatusLabel tone="warning">Noted</StatusLabel>,
+  ),
+  column('Finding', { isWrapped: true, phone: 'bare' }, (finding) => <Details finding={finding} />),
+  column('Source', { width: '12rem', phone: 'bare' }, ({ source }) => toSourceName(source)),
+  column('Time', { width: '8.5rem', isNumeric: true, phone: 'bare' }, ({ created_at: at }) => <Time iso={at} />),
 ]
 
 function Details({ finding: { reason, detail, email_id: emailId } }: { readonly finding: OperatorFinding }) {
@@ -57,27 +53,22 @@ const FindingsScreen = () => (
 export default FindingsScreen
 
 const COMPLAINT_COLUMNS: readonly Column<OperatorComplaint>[] = [
-  { header: 'Account', width: '14%', cell: ({ account_id: id, account }) => <AccountLink id={id} name={account} /> },
-  {
-    header: 'Recipient',
-    phone: 'bare',
-    cell: ({ complainer }) => <bdi title={complainer ?? undefined}>{complainer ?? 'Not reported'}</bdi>,
-  },
-  { header: 'Type', width: '5rem', phone: 'none', cell: ({ feedback_type: type }) => type },
-  { header: 'Reported by', width: '12%', cell: ({ reporter }) => <bdi>{reporter ?? '–'}</bdi> },
-  {
-    header: 'Counts',
-    width: '12rem',
-    cell: ({ feedback_loop: loop }) =>
+  column('Account', { width: '14%' }, ({ account_id: id, account }) => <AccountLink id={id} name={account} />),
+  column('Recipient', { phone: 'bare' }, ({ complainer }) => (
+    <bdi title={complainer ?? undefined}>{complainer ?? 'Not reported'}</bdi>
+  )),
+  column('Type', { width: '5rem', phone: 'none' }, ({ feedback_type: type }) => type),
+  column('Reported by', { width: '12%' }, ({ reporter }) => <bdi>{reporter ?? '–'}</bdi>),
+  column(
+    'Counts',
+    { width: '12rem' },
+    ({ feedback_loop: loop }) =>
       loop ?? <span title="It is proven by no feedback loop, so it pauses no account.">No: not proven</span>,
-  },
-  {
-    header: 'Email',
-    width: '14%',
-    phone: 'none',
-    cell: ({ email_id: id }) => (id === null ? 'Deleted' : <span title={id}>{id}</span>),
-  },
-  { header: 'Time', width: '8.5rem', isNumeric: true, phone: 'aside', cell: ({ created_at: at }) => <Time iso={at} /> },
+  ),
+  column('Email', { width: '14%', phone: 'none' }, ({ email_id: id }) =>
+    id === null ? 'Deleted' : <span title={id}>{id}</span>,
+  ),
+  column('Time', { width: '8.5rem', isNumeric: true, phone: 'aside' }, ({ created_at: at }) => <Time iso={at} />),
 ]
 
 export const ComplaintsScreen = () => (

@@ -16,7 +16,7 @@ import { NameLink, TextLink } from '../../parts/links.tsx'
 import { type ListOptions, ListScreen, type ListScreenProps, useList } from '../../parts/list.tsx'
 import { AreaNavigation, EmptyState, ErrorState, Page, QueryView } from '../../parts/page.tsx'
 import { usePasswordAgain } from '../../parts/password-again.tsx'
-import type { Column } from '../../parts/table.tsx'
+import { type Column, column } from '../../parts/table.tsx'
 import type { Target } from '../../parts/target.ts'
 import { Time } from '../../parts/time.tsx'
 
@@ -100,13 +100,11 @@ export function ServerList<Row extends object>({ read, filters, ...screen }: Ser
 }
 
 /** The column of lists of received messages with the time at which each came. */
-export const RECEIVED: Column<{ readonly received_at: string }> = {
-  header: 'Received',
-  width: '8.5rem',
-  isNumeric: true,
-  phone: 'aside',
-  cell: ({ received_at: at }) => <Time iso={at} />,
-}
+export const RECEIVED: Column<{ readonly received_at: string }> = column(
+  'Received',
+  { width: '8.5rem', isNumeric: true, phone: 'aside' },
+  ({ received_at: at }) => <Time iso={at} />,
+)
 
 /** All is read again every 15 seconds. */
 const ReadAt = ({ query: { dataUpdatedAt, data } }: { readonly query: UseQueryResult<unknown> }) =>
@@ -191,9 +189,7 @@ export const AccountLink = ({ id, name, isPlain = false }: AccountLinkProps) =>
   id === null ? (
     <span>{name ?? 'A deleted account'}</span>
   ) : isPlain ? (
-    <TextLink to="/server/accounts/$id" params={{ id }}>
-      <bdi>{name || '(no name)'}</bdi>
-    </TextLink>
+    <TextLink to="/server/accounts/$id" params={{ id }} name={<bdi>{name || '(no name)'}</bdi>} />
   ) : (
     <NameLink to="/server/accounts/$id" params={{ id }} name={name || '(no name)'} />
   )

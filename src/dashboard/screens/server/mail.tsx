@@ -12,7 +12,7 @@ import { formatBytes, toTitle } from '../../parts/format.ts'
 import { NameLink } from '../../parts/links.tsx'
 import { LongText } from '../../parts/long-text.tsx'
 import { Facts, Section } from '../../parts/page.tsx'
-import type { Column } from '../../parts/table.tsx'
+import { type Column, column } from '../../parts/table.tsx'
 import { Time } from '../../parts/time.tsx'
 import { OPERATOR_MAIL_FILTERS, REPORT_FILTERS } from '../filters.ts'
 import { RECEIVED, ServerList, ServerPage } from './frame.tsx'
@@ -22,21 +22,15 @@ const oneRoute = getRouteApi('/server/mail/$id')
 const KINDS: Readonly<Record<string, string>> = OPERATOR_MAIL_FILTERS.kind.words
 
 const COLUMNS: readonly Column<OperatorMessageSummary>[] = [
-  {
-    header: 'Subject',
-    width: '26%',
-    cell: ({ id, subject }) => (
-      <NameLink to="/server/mail/$id" params={{ id }} name={subject.trim() || '(no subject)'} title={subject} />
-    ),
-  },
-  {
-    header: 'Sender',
-    phone: 'bare',
-    cell: ({ from, mail_from: mailFrom }) => <bdi>{from ?? (mailFrom || '<> (no sender)')}</bdi>,
-  },
-  { header: 'Recipient', cell: ({ rcpt_to: to }) => <bdi>{to.join(', ')}</bdi> },
-  { header: 'Kind', width: '8rem', phone: 'bare', cell: ({ kind }) => KINDS[kind] ?? kind },
-  { header: 'Why here', phone: 'none', cell: ({ reason }) => <bdi title={reason}>{reason}</bdi> },
+  column('Subject', { width: '26%' }, ({ id, subject }) => (
+    <NameLink to="/server/mail/$id" params={{ id }} name={subject.trim() || '(no subject)'} title={subject} />
+  )),
+  column('Sender', { phone: 'bare' }, ({ from, mail_from: mailFrom }) => (
+    <bdi>{from ?? (mailFrom || '<> (no sender)')}</bdi>
+  )),
+  column('Recipient', {}, ({ rcpt_to: to }) => <bdi>{to.join(', ')}</bdi>),
+  column('Kind', { width: '8rem', phone: 'bare' }, ({ kind }) => KINDS[kind] ?? kind),
+  column('Why here', { phone: 'none' }, ({ reason }) => <bdi title={reason}>{reason}</bdi>),
   RECEIVED,
 ]
 
@@ -123,14 +117,11 @@ const reportRoute = getRouteApi('/server/reports/$id')
 const toKindWords = (kind: string): string => (kind === 'tls' ? 'TLS' : 'DMARC')
 
 const REPORT_COLUMNS: readonly Column<OperatorReportSummary>[] = [
-  {
-    header: 'Domain',
-    cell: ({ id, domain }) => <NameLink to="/server/reports/$id" params={{ id }} name={domain} />,
-  },
-  { header: 'Kind', width: '6rem', phone: 'bare', cell: ({ kind }) => toKindWords(kind) },
-  { header: 'Reporter', phone: 'bare', cell: ({ organisation }) => <bdi>{organisation}</bdi> },
-  { header: 'Account', phone: 'none', cell: ({ account }) => <bdi>{account ?? 'None'}</bdi> },
-  { header: 'Days in UTC', width: '13rem', phone: 'none', cell: (report) => <Period report={report} /> },
+  column('Domain', {}, ({ id, domain }) => <NameLink to="/server/reports/$id" params={{ id }} name={domain} />),
+  column('Kind', { width: '6rem', phone: 'bare' }, ({ kind }) => toKindWords(kind)),
+  column('Reporter', { phone: 'bare' }, ({ organisation }) => <bdi>{organisation}</bdi>),
+  column('Account', { phone: 'none' }, ({ account }) => <bdi>{account ?? 'None'}</bdi>),
+  column('Days in UTC', { width: '13rem', phone: 'none' }, (report) => <Period report={report} />),
   RECEIVED,
 ]
 

@@ -15,7 +15,7 @@ import { NameLink } from '../../parts/links.tsx'
 import { ListScreen, useList } from '../../parts/list.tsx'
 import { Section } from '../../parts/page.tsx'
 import { Notice, StatusLabel } from '../../parts/status.tsx'
-import type { Column } from '../../parts/table.tsx'
+import { type Column, column } from '../../parts/table.tsx'
 import { Time } from '../../parts/time.tsx'
 import { REFRESHED, ServerFrame, useOne } from './frame.tsx'
 import { QueueActions } from './queue.tsx'
@@ -26,29 +26,23 @@ const formatRate = ({ rate_per_minute: rate, rate_factor: factor }: OperatorProv
   `${rate === null ? 'Any' : rate.toLocaleString()}${factor < 1 ? ` · ${Math.max(1, Math.round(factor * 100))} %` : ''}`
 
 const COLUMNS: readonly Column<OperatorProvider>[] = [
-  {
-    header: 'Provider',
-    width: '20%',
-    cell: ({ provider, source }) => (
-      <>
-        <NameLink to="/server/providers" search={{ provider }}>
-          {provider}
-        </NameLink>
-        {source !== null && (
-          <Text span inherit c="dimmed">
-            {' '}
-            from {source}
-          </Text>
-        )}
-      </>
-    ),
-  },
-  { header: 'Status', isWrapped: true, phone: 'bare', cell: (row) => <State row={row} /> },
-  { header: 'Accepted', width: '6rem', isNumeric: true, cell: (row) => row.last_hour.accepted.toLocaleString() },
-  { header: 'Deferred', width: '6rem', isNumeric: true, cell: (row) => row.last_hour.deferred.toLocaleString() },
-  { header: 'Refused', width: '6rem', isNumeric: true, cell: (row) => row.last_hour.refused.toLocaleString() },
-  { header: 'Connections', width: '7rem', isNumeric: true, phone: 'none', cell: ({ limits }) => limits.connections },
-  { header: 'A minute', width: '7.5rem', isNumeric: true, phone: 'none', cell: formatRate },
+  column('Provider', { width: '20%' }, ({ provider, source }) => (
+    <>
+      <NameLink to="/server/providers" search={{ provider }} name={provider} />
+      {source !== null && (
+        <Text span inherit c="dimmed">
+          {' '}
+          from {source}
+        </Text>
+      )}
+    </>
+  )),
+  column('Status', { isWrapped: true, phone: 'bare' }, (row) => <State row={row} />),
+  column('Accepted', { width: '6rem', isNumeric: true }, (row) => row.last_hour.accepted.toLocaleString()),
+  column('Deferred', { width: '6rem', isNumeric: true }, (row) => row.last_hour.deferred.toLocaleString()),
+  column('Refused', { width: '6rem', isNumeric: true }, (row) => row.last_hour.refused.toLocaleString()),
+  column('Connections', { width: '7rem', isNumeric: true, phone: 'none' }, ({ limits }) => limits.connections),
+  column('A minute', { width: '7.5rem', isNumeric: true, phone: 'none' }, formatRate),
 ]
 
 function State({ row }: { readonly row: OperatorProvider }) {

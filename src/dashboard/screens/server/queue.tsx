@@ -24,7 +24,7 @@ import { EmptyState, Section } from '../../parts/page.tsx'
 import { useSteadyRows } from '../../parts/rows.ts'
 import { keep } from '../../parts/search.ts'
 import { StatusBadge } from '../../parts/status.tsx'
-import { type Column, DataTable } from '../../parts/table.tsx'
+import { type Column, column, DataTable } from '../../parts/table.tsx'
 import { Time } from '../../parts/time.tsx'
 import { QUEUE_FILTERS } from '../filters.ts'
 import { AccountLink, REFRESHED, refetchInterval, ServerFrame, ServerPage, useOne } from './frame.tsx'
@@ -45,28 +45,15 @@ const toDestination = ({ domain, is_broadcast: isBroadcast }: Pick<OperatorQueue
   `${domain === 'sandbox' ? 'Sandbox' : domain}${isBroadcast ? ' (broadcasts)' : ''}`
 
 const COLUMNS: readonly Column<OperatorQueue>[] = [
-  {
-    header: 'Destination',
-    cell: (row) => (
-      <NameLink to="/server/queue" search={{ lane: row.lane, ...keep('account_id', row.account_id ?? undefined) }}>
-        <bdi>{toDestination(row)}</bdi>
-      </NameLink>
-    ),
-  },
-  {
-    header: 'Account',
-    phone: 'bare',
-    cell: ({ account, account_id: id }) => <AccountLink id={id} name={account} isPlain />,
-  },
-  { header: 'Why', width: '40%', phone: 'bare', cell: ({ reason }) => <bdi title={reason}>{reason}</bdi> },
-  {
-    header: 'Waiting',
-    width: '6rem',
-    isNumeric: true,
-    phone: 'aside',
-    cell: ({ waiting }) => waiting.toLocaleString(),
-  },
-  { header: 'First due', width: '8.5rem', isNumeric: true, cell: ({ first_due_at: at }) => <Time iso={at} /> },
+  column('Destination', {}, (row) => (
+    <NameLink to="/server/queue" search={{ lane: row.lane, ...keep('account_id', row.account_id ?? undefined) }}>
+      <bdi>{toDestination(row)}</bdi>
+    </NameLink>
+  )),
+  column('Account', { phone: 'bare' }, ({ account, account_id: id }) => <AccountLink id={id} name={account} isPlain />),
+  column('Why', { width: '40%', phone: 'bare' }, ({ reason }) => <bdi title={reason}>{reason}</bdi>),
+  column('Waiting', { width: '6rem', isNumeric: true, phone: 'aside' }, ({ waiting }) => waiting.toLocaleString()),
+  column('First due', { width: '8.5rem', isNumeric: true }, ({ first_due_at: at }) => <Time iso={at} />),
 ]
 
 export default function QueueScreen() {
@@ -110,16 +97,13 @@ function Lanes() {
 }
 
 const RECIPIENT_COLUMNS: readonly Column<OperatorQueueRecipient>[] = [
-  { header: 'Recipient', cell: ({ recipient }) => <bdi title={recipient}>{recipient}</bdi> },
-  { header: 'Status', width: '9rem', phone: 'aside', cell: ({ status }) => <StatusBadge status={status} /> },
-  {
-    header: 'Last error',
-    width: '40%',
-    phone: 'bare',
-    cell: ({ last_error: error }) => <bdi title={error ?? undefined}>{error ?? '–'}</bdi>,
-  },
-  { header: 'Attempts', width: '6rem', isNumeric: true, cell: ({ attempts }) => attempts },
-  { header: 'Next attempt', width: '8.5rem', isNumeric: true, cell: (row) => <NextAttempt {...row} /> },
+  column('Recipient', {}, ({ recipient }) => <bdi title={recipient}>{recipient}</bdi>),
+  column('Status', { width: '9rem', phone: 'aside' }, ({ status }) => <StatusBadge status={status} />),
+  column('Last error', { width: '40%', phone: 'bare' }, ({ last_error: error }) => (
+    <bdi title={error ?? undefined}>{error ?? '–'}</bdi>
+  )),
+  column('Attempts', { width: '6rem', isNumeric: true }, ({ attempts }) => attempts),
+  column('Next attempt', { width: '8.5rem', isNumeric: true }, (row) => <NextAttempt {...row} />),
 ]
 
 const toRecipientKey = (row: OperatorQueueRecipient): string => `${row.email_id} ${row.recipient}`

@@ -11,36 +11,26 @@ import { ButtonLink } from '../../parts/links.tsx'
 import { ListView, useList } from '../../parts/list.tsx'
 import { QueryView, Section } from '../../parts/page.tsx'
 import { StatusLabel } from '../../parts/status.tsx'
-import { type Column, DataTable } from '../../parts/table.tsx'
+import { type Column, column, DataTable } from '../../parts/table.tsx'
 import { Time } from '../../parts/time.tsx'
 import { RECEIVED, REFRESHED, refetchInterval, ServerFrame } from './frame.tsx'
 
 const route = getRouteApi('/server/received')
 
 const ENTRY_COLUMNS: readonly Column<OperatorReceivedMessage>[] = [
-  { header: 'Recipient', cell: ({ rcpt_to: to }) => <bdi>{to.join(', ')}</bdi> },
-  { header: 'Sender', phone: 'bare', cell: ({ mail_from: from }) => <bdi>{from || '<> (no sender)'}</bdi> },
-  {
-    header: 'Status',
-    width: '10rem',
-    phone: 'aside',
-    cell: ({ is_suspect: isSuspect }) =>
-      isSuspect ? (
-        <StatusLabel tone="warning" title="The process ended while it was processed, so it is processed alone.">
-          Processed alone
-        </StatusLabel>
-      ) : (
-        <StatusLabel tone="waiting">Waiting</StatusLabel>
-      ),
-  },
-  { header: 'From', width: '9rem', phone: 'none', cell: ({ source_ip: ip }) => ip },
-  {
-    header: 'Size',
-    width: '6rem',
-    isNumeric: true,
-    phone: 'none',
-    cell: ({ size_bytes: bytes }) => formatBytes(bytes),
-  },
+  column('Recipient', {}, ({ rcpt_to: to }) => <bdi>{to.join(', ')}</bdi>),
+  column('Sender', { phone: 'bare' }, ({ mail_from: from }) => <bdi>{from || '<> (no sender)'}</bdi>),
+  column('Status', { width: '10rem', phone: 'aside' }, ({ is_suspect: isSuspect }) =>
+    isSuspect ? (
+      <StatusLabel tone="warning" title="The process ended while it was processed, so it is processed alone.">
+        Processed alone
+      </StatusLabel>
+    ) : (
+      <StatusLabel tone="waiting">Waiting</StatusLabel>
+    ),
+  ),
+  column('From', { width: '9rem', phone: 'none' }, ({ source_ip: ip }) => ip),
+  column('Size', { width: '6rem', isNumeric: true, phone: 'none' }, ({ size_bytes: bytes }) => formatBytes(bytes)),
   { ...RECEIVED, phone: 'bare' },
 ]
 
@@ -63,21 +53,12 @@ export default function ReceivedScreen() {
 }
 
 const UNPARSED_COLUMNS: readonly Column<OperatorUnparsedMessage>[] = [
-  { header: 'Subject', cell: ({ subject }) => <bdi>{subject || '(no subject)'}</bdi> },
-  { header: 'Recipient', phone: 'bare', cell: ({ to }) => <bdi>{to}</bdi> },
-  { header: 'Sender', phone: 'bare', cell: ({ from }) => <bdi>{from}</bdi> },
-  {
-    header: 'Why',
-    phone: 'bare',
-    cell: ({ parse_error: problem }) => <span title={problem}>{problem}</span>,
-  },
-  { header: 'Received', width: '8.5rem', phone: 'bare', cell: ({ received_at: at }) => <Time iso={at} /> },
-  {
-    header: 'Action',
-    width: '9rem',
-    phone: 'bare',
-    cell: (row) => <Retry message={row} />,
-  },
+  column('Subject', {}, ({ subject }) => <bdi>{subject || '(no subject)'}</bdi>),
+  column('Recipient', { phone: 'bare' }, ({ to }) => <bdi>{to}</bdi>),
+  column('Sender', { phone: 'bare' }, ({ from }) => <bdi>{from}</bdi>),
+  column('Why', { phone: 'bare' }, ({ parse_error: problem }) => <span title={problem}>{problem}</span>),
+  column('Received', { width: '8.5rem', phone: 'bare' }, ({ received_at: at }) => <Time iso={at} />),
+  column('Action', { width: '9rem', phone: 'bare' }, (row) => <Retry message={row} />),
 ]
 
 function Unparsed() {
@@ -105,14 +86,10 @@ function Unparsed() {
             {(after !== undefined || next !== null) && (
               <nav aria-label="Pages of messages that could not be parsed">
                 {after !== undefined && (
-                  <ButtonLink to="/server/received" variant="default" size="xs" mr="xs">
-                    Oldest
-                  </ButtonLink>
+                  <ButtonLink to="/server/received" variant="default" size="xs" mr="xs" name="Oldest" />
                 )}
                 {next !== null && (
-                  <ButtonLink to="/server/received" search={{ after: next }} variant="default" size="xs">
-                    Newer
-                  </ButtonLink>
+                  <ButtonLink to="/server/received" search={{ after: next }} variant="default" size="xs" name="Newer" />
                 )}
               </nav>
             )}

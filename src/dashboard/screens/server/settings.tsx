@@ -7,33 +7,24 @@ import { toWords } from '../../parts/fields.ts'
 import { FilterForm } from '../../parts/filter-form.tsx'
 import { readFilters } from '../../parts/filters.ts'
 import { EmptyState, Section } from '../../parts/page.tsx'
-import { type Column, DataTable } from '../../parts/table.tsx'
+import { type Column, column, DataTable } from '../../parts/table.tsx'
 import { SETTING_FILTERS } from '../filters.ts'
 import { ServerPage, useOne } from './frame.tsx'
 
 const route = getRouteApi('/server/settings')
 
 const COLUMNS: readonly Column<OperatorSetting>[] = [
-  { header: 'Setting', width: '30%', isWrapped: true, cell: ({ variable }) => <Code>{variable}</Code> },
-  {
-    header: 'Value',
-    width: '20%',
-    isWrapped: true,
-    phone: 'bare',
-    cell: ({ value }) => (value === '' ? '–' : <bdi>{value}</bdi>),
-  },
-  { header: 'From', width: '7rem', phone: 'aside', cell: ({ source }) => toWords(source) },
-  {
-    header: 'Meaning',
-    isWrapped: true,
-    phone: 'bare',
-    cell: ({ description, allowed }) => (
-      <>
-        {description}
-        <div className="cell-details">Allowed: {allowed}.</div>
-      </>
-    ),
-  },
+  column('Setting', { width: '30%', isWrapped: true }, ({ variable }) => <Code>{variable}</Code>),
+  column('Value', { width: '20%', isWrapped: true, phone: 'bare' }, ({ value }) =>
+    value === '' ? '–' : <bdi>{value}</bdi>,
+  ),
+  column('From', { width: '7rem', phone: 'aside' }, ({ source }) => toWords(source)),
+  column('Meaning', { isWrapped: true, phone: 'bare' }, ({ description, allowed }) => (
+    <>
+      {description}
+      <div className="cell-details">Allowed: {allowed}.</div>
+    </>
+  )),
 ]
 
 export default function ServerSettingsScreen() {

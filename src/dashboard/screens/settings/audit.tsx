@@ -5,7 +5,7 @@ import { read } from '../../api/client.ts'
 import { TextLink } from '../../parts/links.tsx'
 import { ListScreen, useList } from '../../parts/list.tsx'
 import { EmptyState, Facts } from '../../parts/page.tsx'
-import type { Column } from '../../parts/table.tsx'
+import { type Column, column } from '../../parts/table.tsx'
 import { Time } from '../../parts/time.tsx'
 import { AUDIT_FILTERS } from '../filters.ts'
 import { useKnownActors } from '../queries.ts'
@@ -20,15 +20,14 @@ import {
 import { SettingsPage } from './frame.tsx'
 
 const COLUMNS: readonly Column<AuditLog>[] = [
-  { header: 'Action', width: '30%', isWrapped: true, cell: (entry) => <Action entry={entry} /> },
-  {
-    header: 'Object',
-    phone: 'bare',
-    isWrapped: true,
-    cell: (entry) => (entry.resource_name || entry.changes.length > 0) && <Thing entry={entry} />,
-  },
-  { header: 'Who', width: '22%', cell: (entry) => <Who entry={entry} /> },
-  { header: 'Time', width: '8rem', phone: 'aside', cell: ({ created_at: at }) => <Time iso={at} /> },
+  column('Action', { width: '30%', isWrapped: true }, (entry) => <Action entry={entry} />),
+  column(
+    'Object',
+    { phone: 'bare', isWrapped: true },
+    (entry) => (entry.resource_name || entry.changes.length > 0) && <Thing entry={entry} />,
+  ),
+  column('Who', { width: '22%' }, (entry) => <Who entry={entry} />),
+  column('Time', { width: '8rem', phone: 'aside' }, ({ created_at: at }) => <Time iso={at} />),
 ]
 
 export default function AuditScreen() {
@@ -81,26 +80,12 @@ function Action({ entry }: EntryProps) {
       <summary>{toActionWords(action)}</summary>
       <Facts
         facts={[
-          [
-            'Action',
-            <TextLink key="action" to="/settings/audit" search={{ action }}>
-              {action}
-            </TextLink>,
-          ],
+          ['Action', <TextLink key="action" to="/settings/audit" search={{ action }} name={action} />],
           [
             type === null ? 'Object' : toResourceWord(type),
-            id !== null && (
-              <TextLink key="id" to="/settings/audit" search={{ resource_id: id }}>
-                {id}
-              </TextLink>
-            ),
+            id !== null && <TextLink key="id" to="/settings/audit" search={{ resource_id: id }} name={id} />,
           ],
-          [
-            'Actor',
-            <TextLink key="actor" to="/settings/audit" search={{ actor_id: actorId }}>
-              {actorId}
-            </TextLink>,
-          ],
+          ['Actor', <TextLink key="actor" to="/settings/audit" search={{ actor_id: actorId }} name={actorId} />],
           ['Address', address && <Code key="address">{address}</Code>],
           ...listDetails(metadata),
         ]}

@@ -9,7 +9,7 @@ import { ActionButton } from '../../parts/buttons.tsx'
 import { FormError } from '../../parts/form.tsx'
 import { Facts, QueryView, Section } from '../../parts/page.tsx'
 import { Notice, StateLabel } from '../../parts/status.tsx'
-import { type Column, DataTable } from '../../parts/table.tsx'
+import { type Column, column, DataTable } from '../../parts/table.tsx'
 import { Time } from '../../parts/time.tsx'
 import type { State } from '../../parts/tone.ts'
 import { formatLimit, formatUsage, isLimited, openProviderPage, SettingsPage, useAccount } from './frame.tsx'
@@ -152,21 +152,18 @@ function Plans({ subscription, plans }: PlanProps) {
   if (plans.every(({ stripe_price_id: price }) => price === null))
     return <Text c="dimmed">This server sells no plans. Its operator sets the plan of an account.</Text>
   const columns: readonly Column<BillingPlan>[] = [
-    {
-      header: 'Plan',
-      cell: ({ plan }) => (
-        <Text size="sm" fw={plan === subscription.plan ? 700 : 400}>
-          {plan}
-          {plan === subscription.plan && ' (yours)'}
-        </Text>
-      ),
-    },
-    { header: 'Recipients a month', isNumeric: true, cell: ({ monthly_quota: quota }) => formatLimit(quota) },
-    { header: 'Domains', isNumeric: true, phone: 'none', cell: ({ max_domains: max }) => formatLimit(max) },
-    { header: 'Sub-accounts', isNumeric: true, phone: 'none', cell: ({ max_sub_accounts: max }) => formatLimit(max) },
-    { header: 'Tracking', phone: 'none', cell: ({ tracking_enabled: isOn }) => (isOn ? 'Yes' : 'No') },
-    { header: 'Price a month', isNumeric: true, cell: formatPrice },
-    { header: 'Actions', phone: 'bare', cell: (plan) => <Buy plan={plan} subscription={subscription} /> },
+    column('Plan', {}, ({ plan }) => (
+      <Text size="sm" fw={plan === subscription.plan ? 700 : 400}>
+        {plan}
+        {plan === subscription.plan && ' (yours)'}
+      </Text>
+    )),
+    column('Recipients a month', { isNumeric: true }, ({ monthly_quota: quota }) => formatLimit(quota)),
+    column('Domains', { isNumeric: true, phone: 'none' }, ({ max_domains: max }) => formatLimit(max)),
+    column('Sub-accounts', { isNumeric: true, phone: 'none' }, ({ max_sub_accounts: max }) => formatLimit(max)),
+    column('Tracking', { phone: 'none' }, ({ tracking_enabled: isOn }) => (isOn ? 'Yes' : 'No')),
+    column('Price a month', { isNumeric: true }, formatPrice),
+    column('Actions', { phone: 'bare' }, (plan) => <Buy plan={plan} subscription={subscription} />),
   ]
   return (
     <Section title="All plans">
@@ -197,9 +194,8 @@ function Buy({ plan, subscription }: { readonly plan: BillingPlan; readonly subs
         loading={buy.isPending}
         onClick={() => buy.mutate(undefined)}
         aria-label={`Buy the plan ${plan.plan}`}
-      >
-        Buy
-      </ActionButton>
+        label="Buy"
+      />
       <FormError error={buy.error} />
     </Stack>
   )

@@ -12,7 +12,7 @@ import { createPasskey, hasPasskeys } from '../../parts/passkey.ts'
 import { CODE, PASSWORD, usePasswordAgain } from '../../parts/password-again.tsx'
 import { showRecoveryCodes } from '../../parts/secret-dialog.tsx'
 import { Notice, StatusLabel } from '../../parts/status.tsx'
-import { type Column, DataTable } from '../../parts/table.tsx'
+import { type Column, column, DataTable } from '../../parts/table.tsx'
 import { Time } from '../../parts/time.tsx'
 import { toBrowserWords } from './format.ts'
 import { SettingsPage, toRoleWord } from './frame.tsx'
@@ -151,26 +151,19 @@ const FACTORS = [...PASSWORD, ...CODE]
 function Sessions() {
   const query = useData(read.auth.listSessions())
   const columns: readonly Column<SessionSummary>[] = [
-    {
-      header: 'Browser',
-      width: '30%',
-      isWrapped: true,
-      cell: ({ user_agent: userAgent, is_current: isCurrent }) => (
-        <>
-          <bdi {...(userAgent !== null && { title: userAgent })}>{toBrowserWords(userAgent)}</bdi>
-          {isCurrent && <div className="cell-note">This browser</div>}
-        </>
-      ),
-    },
-    { header: 'Network', cell: ({ ip_address: address }) => address ?? '–' },
-    { header: 'Last used', cell: ({ last_seen_at: at }) => <Time iso={at} /> },
-    { header: 'Signed in', phone: 'none', cell: ({ created_at: at }) => <Time iso={at} /> },
-    {
-      header: 'Actions',
-      width: '18%',
-      isNumeric: true,
-      phone: 'bare',
-      cell: ({ id, user_agent: userAgent, is_current: isCurrent }) =>
+    column('Browser', { width: '30%', isWrapped: true }, ({ user_agent: userAgent, is_current: isCurrent }) => (
+      <>
+        <bdi {...(userAgent !== null && { title: userAgent })}>{toBrowserWords(userAgent)}</bdi>
+        {isCurrent && <div className="cell-note">This browser</div>}
+      </>
+    )),
+    column('Network', {}, ({ ip_address: address }) => address ?? '–'),
+    column('Last used', {}, ({ last_seen_at: at }) => <Time iso={at} />),
+    column('Signed in', { phone: 'none' }, ({ created_at: at }) => <Time iso={at} />),
+    column(
+      'Actions',
+      { width: '18%', isNumeric: true, phone: 'bare' },
+      ({ id, user_agent: userAgent, is_current: isCurrent }) =>
         !isCurrent && (
           <ConfirmButton
             {...SIGN_OUT}
@@ -183,7 +176,7 @@ function Sessions() {
             There you must sign in again before the next click. What was typed and not saved stays on the page.
           </ConfirmButton>
         ),
-    },
+    ),
   ]
   return (
     <QueryView query={query}>
@@ -238,24 +231,21 @@ function Passkeys() {
               label="Passkeys"
               rows={data}
               columns={[
-                { header: 'Name', cell: ({ name }) => <bdi>{name}</bdi> },
-                { header: 'Last used', cell: ({ last_used_at: at }) => (at === null ? 'Never' : <Time iso={at} />) },
-                { header: 'Added', cell: ({ created_at: at }) => <Time iso={at} /> },
-                {
-                  header: 'Actions',
-                  cell: ({ id, name }) => (
-                    <ConfirmButton
-                      label="Remove"
-                      aria-label={`Remove ${name}`}
-                      size="compact-sm"
-                      title={`Remove ${name}?`}
-                      refreshes={PASSKEYS}
-                      run={() => again(() => api.auth.deletePasskey(id))}
-                    >
-                      It no longer signs you in. Remove it from your device as well.
-                    </ConfirmButton>
-                  ),
-                },
+                column('Name', {}, ({ name }) => <bdi>{name}</bdi>),
+                column('Last used', {}, ({ last_used_at: at }) => (at === null ? 'Never' : <Time iso={at} />)),
+                column('Added', {}, ({ created_at: at }) => <Time iso={at} />),
+                column('Actions', {}, ({ id, name }) => (
+                  <ConfirmButton
+                    label="Remove"
+                    aria-label={`Remove ${name}`}
+                    size="compact-sm"
+                    title={`Remove ${name}?`}
+                    refreshes={PASSKEYS}
+                    run={() => again(() => api.auth.deletePasskey(id))}
+                  >
+                    It no longer signs you in. Remove it from your device as well.
+                  </ConfirmButton>
+                )),
               ]}
             />
           )}

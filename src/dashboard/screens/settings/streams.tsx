@@ -12,7 +12,7 @@ import { toSlug } from '../../parts/format.ts'
 import { InlineLink, NameLink } from '../../parts/links.tsx'
 import { ListScreen, useList } from '../../parts/list.tsx'
 import { QueryView, Section, useEscape } from '../../parts/page.tsx'
-import type { Column } from '../../parts/table.tsx'
+import { type Column, column } from '../../parts/table.tsx'
 import { Time } from '../../parts/time.tsx'
 import { toStreamFigures } from '../analytics/totals.tsx'
 import { SettingsPage } from './frame.tsx'
@@ -20,14 +20,12 @@ import { SettingsPage } from './frame.tsx'
 const MAX_SLUG_LENGTH = 63
 
 const COLUMNS: readonly Column<StreamSummary>[] = [
-  {
-    header: 'Name',
-    width: '35%',
-    cell: ({ id, name }) => <NameLink to="/settings/streams/$id" params={{ id }} name={name} title={name} />,
-  },
-  { header: 'Slug', phone: 'bare', cell: ({ slug }) => <Code>{slug}</Code> },
-  { header: 'Priority', width: '14%', cell: ({ priority }) => toWords(priority) },
-  { header: 'Created', width: '18%', phone: 'none', cell: ({ created_at: at }) => <Time iso={at} /> },
+  column('Name', { width: '35%' }, ({ id, name }) => (
+    <NameLink to="/settings/streams/$id" params={{ id }} name={name} title={name} />
+  )),
+  column('Slug', { phone: 'bare' }, ({ slug }) => <Code>{slug}</Code>),
+  column('Priority', { width: '14%' }, ({ priority }) => toWords(priority)),
+  column('Created', { width: '18%', phone: 'none' }, ({ created_at: at }) => <Time iso={at} />),
 ]
 
 export default function StreamsScreen() {
@@ -111,11 +109,7 @@ const Reputation = ({ stream }: StreamProps) => (
   <Section
     title={`Last ${stream.reputation.period_days} days`}
     description="Recipients, without captured mail."
-    action={
-      <InlineLink to="/emails" search={{ stream: stream.slug }}>
-        Its emails
-      </InlineLink>
-    }
+    action={<InlineLink to="/emails" search={{ stream: stream.slug }} name="Its emails" />}
   >
     <Figures figures={toStreamFigures(stream)} />
   </Section>

@@ -15,7 +15,7 @@ import { ListView, useList } from '../../parts/list.tsx'
 import { EmptyState, Facts, QueryView, Section, useEscape } from '../../parts/page.tsx'
 import { showSecret } from '../../parts/secret-dialog.tsx'
 import { Notice, StatusLabel } from '../../parts/status.tsx'
-import type { Column } from '../../parts/table.tsx'
+import { type Column, column } from '../../parts/table.tsx'
 import { Time } from '../../parts/time.tsx'
 import { formatLimit, formatUsage, isLimited, SettingsPage, useAccount } from './frame.tsx'
 
@@ -25,20 +25,15 @@ const SubAccountStatus = ({ isActive }: { readonly isActive: boolean }) =>
 const toUsage = ({ emails_sent_this_month: sent, monthly_quota: quota }: SubAccount): string => formatUsage(sent, quota)
 
 const COLUMNS: readonly Column<SubAccount>[] = [
-  {
-    header: 'Name',
-    width: '26%',
-    cell: ({ id, name }) => <NameLink to="/settings/accounts/$id" params={{ id }} name={name} title={name} />,
-  },
-  { header: 'Owner', phone: 'bare', cell: ({ email }) => <bdi>{email}</bdi> },
-  {
-    header: 'Status',
-    width: '14%',
-    phone: 'aside',
-    cell: ({ is_active: isActive }) => <SubAccountStatus isActive={isActive} />,
-  },
-  { header: 'Created', width: '17%', phone: 'none', cell: ({ created_at: at }) => <Time iso={at} /> },
-  { header: 'Recipients this month', width: '20%', isNumeric: true, cell: toUsage },
+  column('Name', { width: '26%' }, ({ id, name }) => (
+    <NameLink to="/settings/accounts/$id" params={{ id }} name={name} title={name} />
+  )),
+  column('Owner', { phone: 'bare' }, ({ email }) => <bdi>{email}</bdi>),
+  column('Status', { width: '14%', phone: 'aside' }, ({ is_active: isActive }) => (
+    <SubAccountStatus isActive={isActive} />
+  )),
+  column('Created', { width: '17%', phone: 'none' }, ({ created_at: at }) => <Time iso={at} />),
+  column('Recipients this month', { width: '20%', isNumeric: true }, toUsage),
 ]
 
 export default function SubAccountsScreen() {

@@ -18,7 +18,7 @@ import { NameLink } from '../../parts/links.tsx'
 import { ListView, useList } from '../../parts/list.tsx'
 import { CommandBlock, QueryView, Section, useSay } from '../../parts/page.tsx'
 import { Notice } from '../../parts/status.tsx'
-import { type Column, DataTable } from '../../parts/table.tsx'
+import { type Column, column, DataTable } from '../../parts/table.tsx'
 import { Time } from '../../parts/time.tsx'
 import { useKnownActors } from '../queries.ts'
 import { SettingsPage, toRoleWord, useRoleField } from './frame.tsx'
@@ -55,39 +55,28 @@ function MemberTable() {
   const isOnlyOwner =
     pagination?.next_cursor === undefined && members.filter(({ role }) => role === 'owner').length === 1
   const columns: readonly Column<TeamMember>[] = [
-    {
-      header: 'Member',
-      width: '36%',
-      isWrapped: true,
-      cell: ({ id, email, name }) => (
-        <>
-          <NameLink to="/settings/audit" search={{ actor_id: id }} title="Show the changes by this member">
-            {email}
-          </NameLink>
-          {id === user.id && ' (you)'}
-          {name !== '' && !email.startsWith(`${name}@`) && (
-            <div className="cell-note">
-              <bdi>{name}</bdi>
-            </div>
-          )}
-        </>
-      ),
-    },
-    { header: 'Role', width: '12%', phone: 'aside', cell: ({ role }) => toRoleWord(role) },
-    { header: 'Second factor', width: '14%', phone: 'none', cell: ({ totp_enabled: isOn }) => (isOn ? 'On' : 'Off') },
-    { header: 'Last sign-in', cell: ({ last_login_at: at }) => (at === null ? 'Never' : <Time iso={at} />) },
-    {
-      header: 'Actions',
-      width: '14rem',
-      isNumeric: true,
-      phone: 'bare',
-      cell: (member) => (
-        <Group gap="xs" justify="flex-end" wrap="nowrap" className="row-actions">
-          <RoleButton member={member} reason={reasonFor(member)} />
-          {!(isOnlyOwner && member.role === 'owner') && <RemoveButton member={member} reason={reasonFor(member)} />}
-        </Group>
-      ),
-    },
+    column('Member', { width: '36%', isWrapped: true }, ({ id, email, name }) => (
+      <>
+        <NameLink to="/settings/audit" search={{ actor_id: id }} title="Show the changes by this member">
+          {email}
+        </NameLink>
+        {id === user.id && ' (you)'}
+        {name !== '' && !email.startsWith(`${name}@`) && (
+          <div className="cell-note">
+            <bdi>{name}</bdi>
+          </div>
+        )}
+      </>
+    )),
+    column('Role', { width: '12%', phone: 'aside' }, ({ role }) => toRoleWord(role)),
+    column('Second factor', { width: '14%', phone: 'none' }, ({ totp_enabled: isOn }) => (isOn ? 'On' : 'Off')),
+    column('Last sign-in', {}, ({ last_login_at: at }) => (at === null ? 'Never' : <Time iso={at} />)),
+    column('Actions', { width: '14rem', isNumeric: true, phone: 'bare' }, (member) => (
+      <Group gap="xs" justify="flex-end" wrap="nowrap" className="row-actions">
+        <RoleButton member={member} reason={reasonFor(member)} />
+        {!(isOnlyOwner && member.role === 'owner') && <RemoveButton member={member} reason={reasonFor(member)} />}
+      </Group>
+    )),
   ]
   return <ListView list={list} columns={columns} noun="member" empty={null} />
 }
@@ -100,17 +89,13 @@ function InvitationTable({ invitations }: { readonly invitations: readonly TeamI
     return users.get(id) ?? (key === undefined ? 'An API key' : `API key ${key}`)
   }
   const columns: readonly Column<TeamInvitation>[] = [
-    { header: 'Address', width: '36%', cell: ({ email }) => <bdi>{email}</bdi> },
-    { header: 'Role', width: '12%', phone: 'aside', cell: ({ role }) => toRoleWord(role) },
-    { header: 'Invited by', cell: ({ invited_by: id }) => <bdi>{toInviter(id)}</bdi> },
-    { header: 'Valid until', width: '15%', cell: ({ expires_at: at }) => <Time iso={at} /> },
-    {
-      header: 'Actions',
-      width: '14rem',
-      isNumeric: true,
-      phone: 'bare',
-      cell: (invitation) => <InvitationActions invitation={invitation} />,
-    },
+    column('Address', { width: '36%' }, ({ email }) => <bdi>{email}</bdi>),
+    column('Role', { width: '12%', phone: 'aside' }, ({ role }) => toRoleWord(role)),
+    column('Invited by', {}, ({ invited_by: id }) => <bdi>{toInviter(id)}</bdi>),
+    column('Valid until', { width: '15%' }, ({ expires_at: at }) => <Time iso={at} />),
+    column('Actions', { width: '14rem', isNumeric: true, phone: 'bare' }, (invitation) => (
+      <InvitationActions invitation={invitation} />
+    )),
   ]
   return <DataTable label="Open invitations" columns={columns} rows={invitations} toKey={({ email }) => email} />
 }
@@ -249,9 +234,8 @@ function InvitationActions({ invitation }: { readonly invitation: TeamInvitation
             )
           }
           aria-label={`Send again to ${email}`}
-        >
-          Send again
-        </SmallAction>
+          label="Send again"
+        />
         <ConfirmButton
           label="Remove"
           size="compact-sm"

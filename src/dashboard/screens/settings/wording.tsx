@@ -170,11 +170,7 @@ const NameForm = ({ wording, roleReason }: PartProps) => (
     refreshes={[WORDING]}
     run={api.account.updateWording}
     fields={[
-      {
-        name: 'name',
-        label: 'Name',
-        hint: 'The name of the sender, as people know it. The domain is shown after it.',
-      },
+      { name: 'name', label: 'Name', hint: 'The name of the sender, as people know it. The domain is shown after it.' },
     ]}
   />
 )

@@ -9,7 +9,7 @@ import { formatDuration } from '../../parts/format.ts'
 import { NameLink } from '../../parts/links.tsx'
 import { ListView, useList } from '../../parts/list.tsx'
 import { EmptyState } from '../../parts/page.tsx'
-import type { Column } from '../../parts/table.tsx'
+import { type Column, column } from '../../parts/table.tsx'
 import { Time } from '../../parts/time.tsx'
 import { DELIVERY_FILTERS } from '../filters.ts'
 import { DeliveryStatus } from './marks.tsx'
@@ -57,31 +57,16 @@ export function Deliveries({ webhook }: { readonly webhook: Webhook }) {
 }
 
 const COLUMNS: readonly Column<WebhookDeliverySummary>[] = [
-  {
-    header: 'Event',
-    width: '20%',
-    cell: ({ id, webhook_id, event }) => (
-      <NameLink to="/webhooks/$id/deliveries/$deliveryId" params={{ id: webhook_id, deliveryId: id }}>
-        {event}
-      </NameLink>
-    ),
-  },
-  { header: 'Status', width: '9.5rem', phone: 'aside', cell: (delivery) => <DeliveryStatus delivery={delivery} /> },
-  { header: 'Response', phone: 'bare', cell: (delivery) => <Response delivery={delivery} /> },
-  {
-    header: 'Duration',
-    width: '5.5rem',
-    isNumeric: true,
-    phone: 'none',
-    cell: ({ duration_ms: ms }) => formatDuration(ms),
-  },
-  { header: 'Attempts', width: '5.5rem', isNumeric: true, phone: 'none', cell: ({ attempts }) => attempts },
-  {
-    header: 'Time',
-    width: '10.5rem',
-    phone: 'bare',
-    cell: ({ attempted_at, created_at }) => <Time iso={attempted_at ?? created_at} hasSeconds />,
-  },
+  column('Event', { width: '20%' }, ({ id, webhook_id, event }) => (
+    <NameLink to="/webhooks/$id/deliveries/$deliveryId" params={{ id: webhook_id, deliveryId: id }} name={event} />
+  )),
+  column('Status', { width: '9.5rem', phone: 'aside' }, (delivery) => <DeliveryStatus delivery={delivery} />),
+  column('Response', { phone: 'bare' }, (delivery) => <Response delivery={delivery} />),
+  column('Duration', { width: '5.5rem', isNumeric: true, phone: 'none' }, ({ duration_ms: ms }) => formatDuration(ms)),
+  column('Attempts', { width: '5.5rem', isNumeric: true, phone: 'none' }, ({ attempts }) => attempts),
+  column('Time', { width: '10.5rem', phone: 'bare' }, ({ attempted_at, created_at }) => (
+    <Time iso={attempted_at ?? created_at} hasSeconds />
+  )),
 ]
 
 /** The code, and the beginning of what came with it. */

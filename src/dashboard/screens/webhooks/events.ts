@@ -35,10 +35,7 @@ export const EVENT_GROUPS: readonly { readonly label: string; readonly events: r
   { label: 'Delivery', events: EVENT_NAMES.slice(0, EVENT_NAMES.indexOf('opened')) },
   { label: 'Recipients', events: RECIPIENTS },
   { label: 'Received mail', events: RECEIVED },
-  {
-    label: 'Account and domains',
-    events: EVENT_NAMES.slice(EVENT_NAMES.indexOf('mailbox.message.received') + 1),
-  },
+  { label: 'Account and domains', events: EVENT_NAMES.slice(EVENT_NAMES.indexOf('mailbox.message.received') + 1) },
 ]
 
 /** Chosen at first for a new webhook: what most receivers act on. */

@@ -159,9 +159,8 @@ export function useTestEvent(id: string) {
         variant="default"
         loading={test.isPending}
         onClick={() => test.mutate(undefined, { onSuccess: ({ data }) => setDeliveryId(data.delivery_id) })}
-      >
-        Send a test event
-      </ActionButton>
+        label="Send a test event"
+      />
     ),
     outcome: (test.error || deliveryId !== undefined) && (
       <div role="status">

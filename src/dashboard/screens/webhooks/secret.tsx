@@ -57,9 +57,8 @@ export function SigningSecret({ title, receiver, children, ...secret }: SigningS
           needs="developer"
           loading={reveal.isPending}
           onClick={() => reveal.mutate(undefined, { onSuccess: show('It signs every request.') })}
-        >
-          Show the secret
-        </SmallAction>
+          label="Show the secret"
+        />
         <ConfirmButton
           label="Replace the secret"
           size="xs"
