@@ -1,5 +1,5 @@
 /** @module The entry point of the dashboard. */
-import './style/mantine.ts'
+import './style/mantine.css'
 import './style/theme.css'
 import './style/shell.css'
 import './style/parts.css'

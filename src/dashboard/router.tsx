@@ -7,10 +7,19 @@ import {
   lazyRouteComponent,
   type RouteComponent,
 } from '@tanstack/react-router'
-import { type Filters, readFilters, readList } from './parts/filters.ts'
+import {
+  type Filters,
+  keep,
+  parseCursor,
+  readCount,
+  readFilters,
+  readKnown,
+  readList,
+  readText,
+  type Search,
+} from './parts/filters.ts'
 import { ButtonLink } from './parts/links.tsx'
 import { EmptyState, ErrorState, Page } from './parts/page.tsx'
-import { keep, parseCursor, readCount, readKnown, readText, type Search } from './parts/search.ts'
 import { Shell } from './parts/shell.tsx'
 import { parseAnalyticsFilters } from './screens/analytics/filters.ts'
 import { parseStep } from './screens/broadcasts/states.ts'

@@ -7,11 +7,12 @@ import {
   groupOutcomes,
   isBestSentAgain,
   toAdvice,
+  toCsv,
+  toEmailQuery,
   toFurtherMail,
   toHeadline,
   toSummary,
 } from '#dashboard/screens/emails/format.ts'
-import { toCsv, toEmailQuery } from '#dashboard/screens/emails/query.ts'
 
 const event = (type: string, recipient: string | null, reply?: string) =>
   ({ id: `${type}${reply}`, type, recipient, raw_payload: reply ? { smtp_response: reply } : null }) as EmailEvent

@@ -1,7 +1,12 @@
 import { describe, expect, test } from 'bun:test'
 import { formatRoute, isDeactivated } from '#dashboard/screens/inbound/format.ts'
-import { listChecks, toProof } from '#dashboard/screens/inbound/proof.ts'
-import { findClaimedAddress, findDisplayName, toVisible } from '#dashboard/screens/inbound/visible.ts'
+import {
+  findClaimedAddress,
+  findDisplayName,
+  listChecks,
+  toProof,
+  toVisible,
+} from '#dashboard/screens/inbound/proof.ts'
 import { type AuthenticationResult, UNKNOWN_AUTHENTICATION, type Verdict } from '#protocols/authentication/result.ts'
 
 interface Given {

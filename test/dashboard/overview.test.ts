@@ -2,8 +2,7 @@
 import { describe, expect, test } from 'bun:test'
 import type { Account, DeadLetter, Domain, Webhook } from '#client/api.ts'
 import { sumHours } from '#dashboard/screens/analytics/series.ts'
-import { listNotices } from '#dashboard/screens/overview/notices.ts'
-import { isMostlyDone, listSteps } from '#dashboard/screens/overview/steps.ts'
+import { isMostlyDone, listNotices, listSteps } from '#dashboard/screens/overview/notices.ts'
 
 const NOTHING = {
   capturesMail: false,

@@ -1,13 +1,17 @@
 import { describe, expect, test } from 'bun:test'
 import { formatBytes, formatCount } from '#dashboard/parts/format.ts'
 import { listNavigation } from '#dashboard/parts/navigation.ts'
-import { describeOther, formatPercent, listBad, listOther, toDetailText } from '#dashboard/screens/server/format.ts'
 import {
+  describeOther,
   describeResult,
   describeRule,
   describeSelector,
+  formatPercent,
+  listBad,
+  listOther,
+  toDetailText,
   toRuleSelector,
-} from '#dashboard/screens/server/queue-format.ts'
+} from '#dashboard/screens/server/format.ts'
 
 test('the navigation has the server only for operators, and for support what it may read', () => {
   const labels = (isOperator: boolean, role = 'owner') =>

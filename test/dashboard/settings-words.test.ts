@@ -7,8 +7,8 @@ import {
   listDetails,
   toActionWords,
   toActorWords,
+  toBrowserWords,
 } from '#dashboard/screens/settings/audit-format.ts'
-import { toBrowserWords } from '#dashboard/screens/settings/format.ts'
 
 describe('an entry of the audit log', () => {
   test.each([

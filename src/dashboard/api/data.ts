@@ -1,4 +1,4 @@
-/** @module Reads and changes of the API for screens. */
+/** @module Reads and changes of the API for screens; who is signed in, for what may be shown to nobody, too. */
 import {
   keepPreviousData,
   type QueryClient,
@@ -8,8 +8,10 @@ import {
   useQuery,
   useQueryClient,
 } from '@tanstack/react-query'
+import { createContext } from 'react'
 import type { Pagination } from '#client/api.ts'
 import { type Pages, TassisError } from '#client/client.ts'
+import type { Session } from '#client/operator-api.ts'
 import type { Read, read } from './client.ts'
 
 type Options<Body, Data = Body> = Omit<UseQueryOptions<Body, Error, Data>, 'queryKey' | 'queryFn' | 'select'>
@@ -96,3 +98,5 @@ export function useStore<Input, Body>(
 
 /** Whether something does not exist for this account: it was deleted, or belongs to another. */
 export const isMissing = (error: unknown): boolean => error instanceof TassisError && error.status === 404
+
+export const SessionContext = createContext<Session | undefined>(undefined)

@@ -8,8 +8,7 @@ import type { Session } from '#client/operator-api.ts'
 import { bindText, Form, FormError } from '../parts/form.tsx'
 import { ErrorState, LoadingState } from '../parts/page.tsx'
 import { api, listenForForbidden, listenForSignOut, read, rememberCsrfToken } from './client.ts'
-import { readAgain, useChange } from './data.ts'
-import { SessionContext } from './session-context.ts'
+import { readAgain, SessionContext, useChange } from './data.ts'
 
 export function useSession(): Session {
   const session = useContext(SessionContext)

@@ -7,8 +7,8 @@ import { forget, type Stale } from '../api/data.ts'
 import { ActionButton, type ActionProps } from './buttons.tsx'
 import { CODE_INPUT } from './fields.ts'
 import { bindText, Form, FormError } from './form.tsx'
+import type { Target } from './links.tsx'
 import { useSay } from './page.tsx'
-import type { Target } from './target.ts'
 import { type FormOptions, type FormState, useForm } from './use-form.tsx'
 
 interface DialogFrameProps {

@@ -1,7 +1,7 @@
 /** @module Numbers beside each other, each with its name. */
 import type { ReactNode } from 'react'
+import type { Target } from './links.tsx'
 import { TextLink } from './links.tsx'
-import type { Target } from './target.ts'
 
 export interface Figure {
   readonly label: string

@@ -1,7 +1,37 @@
-/** @module The filters of lists: in the URL, and as `/v1` takes them. */
-
-import { keep, parseCursor, readText, type Search } from './search.ts'
+/** @module What the query of a URL may have, for `validateSearch` of the routes; the filters of lists there and in `/v1`. */
 import { toInstant } from './zone.ts'
+
+export type Search = Readonly<Record<string, unknown>>
+
+const MAX_TEXT_LENGTH = 500
+
+/** A text without spaces around it; undefined when it is empty. The router reads a value such as 42 as a number. */
+export function readText(value: unknown, maxLength = MAX_TEXT_LENGTH): string | undefined {
+  const isText = typeof value === 'string' || typeof value === 'number' || typeof value === 'boolean'
+  return (isText && String(value).trim().slice(0, maxLength)) || undefined
+}
+
+/** The value if it is one of `known`. */
+export const readKnown = <Value extends string>(known: readonly Value[], value: unknown): Value | undefined =>
+  known.find((name) => name === value)
+
+/** A parameter, or nothing when it has no value. */
+export const keep = <Name extends string, Value>(
+  name: Name,
+  value: Value | undefined,
+): { readonly [K in Name]?: Value } =>
+  (value === undefined ? {} : { [name]: value }) as { readonly [K in Name]?: Value }
+
+const MAX_CURSOR_LENGTH = 1000
+
+/** The cursor of a page after the first. */
+export const parseCursor = ({ cursor }: Search) => keep('cursor', readText(cursor, MAX_CURSOR_LENGTH))
+
+/** A whole number that is not below `min`. */
+export function readCount(value: unknown, min: number): number | undefined {
+  const count = Number(value)
+  return Number.isSafeInteger(count) && count >= min ? count : undefined
+}
 
 /** A filter whose name ends with `_date` has a day in the reader's zone, such as 2026-11-21. */
 export interface Filter {

@@ -5,14 +5,13 @@ import type { UseQueryResult } from '@tanstack/react-query'
 import { useNavigate, useRouter, useRouterState } from '@tanstack/react-router'
 import { createContext, type ReactNode, useCallback, useContext, useEffect, useState } from 'react'
 import { TassisError } from '#client/client.ts'
-import { isMissing } from '../api/data.ts'
-import { SessionContext } from '../api/session-context.ts'
+import { isMissing, SessionContext } from '../api/data.ts'
 import { Copy } from './copy.tsx'
 import { formatRelative } from './format.ts'
 import { IconArrowLeft } from './icons.ts'
+import type { Target } from './links.tsx'
 import { AppLink } from './links.tsx'
 import { Notice } from './status.tsx'
-import type { Target } from './target.ts'
 
 interface PageProps {
   readonly title: string

@@ -6,9 +6,9 @@ import { useSession } from '../api/session.tsx'
 import { CODE_INPUT } from './fields.ts'
 import { bindText } from './form.tsx'
 import { IconSearch } from './icons.ts'
-import { findPlaces } from './places.ts'
+import type { Target } from './links.tsx'
+import { findPlaces } from './navigation.ts'
 import { type Found, useSearch } from './search-everything.ts'
-import type { Target } from './target.ts'
 
 interface PaletteProps {
   readonly isOpen: boolean

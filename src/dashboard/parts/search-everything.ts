@@ -17,7 +17,7 @@ import {
   IconWebhook,
   IconWorld,
 } from './icons.ts'
-import type { Target } from './target.ts'
+import type { Target } from './links.tsx'
 import { toStatusWord } from './tone.ts'
 
 export interface FoundItem {

@@ -13,7 +13,7 @@ import { ButtonLink } from '../parts/links.tsx'
 import { Facts, RecordPage, Section, useSay } from '../parts/page.tsx'
 import { StateLabel } from '../parts/status.tsx'
 import { Time } from '../parts/time.tsx'
-import { CONTACT_STATES } from './audience/contact-search.ts'
+import { CONTACT_STATES } from './filters.ts'
 
 const route = getRouteApi('/audience/lists/$id/contacts/$email')
 

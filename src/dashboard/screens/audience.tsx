@@ -23,9 +23,8 @@ import { Menu } from '../parts/popover.tsx'
 import { Notice, StateLabel } from '../parts/status.tsx'
 import { type Column, column } from '../parts/table.tsx'
 import { Time } from '../parts/time.tsx'
-import { CONTACT_STATES, type ContactStatus } from './audience/contact-search.ts'
 import { AudienceNavigation, MetadataLine } from './audience/parts.tsx'
-import { CONTACT_FILTERS } from './filters.ts'
+import { CONTACT_FILTERS, CONTACT_STATES, type ContactStatus } from './filters.ts'
 
 const COLUMNS: readonly Column<ContactListSummary>[] = [
   column('List', {}, ({ id, name, description }) => (

@@ -1,11 +1,10 @@
-/** @module What the URLs of screens may have: the filters of lists, the tabs of messages. */
+/** @module What the URLs of screens may have: the filters of lists, with the words of what they may be; the tabs of messages. */
+import type { Contact, Log } from '#client/api.ts'
 import type { Filters } from '../parts/filters.ts'
-import { CONTACT_STATES } from './audience/contact-search.ts'
+import type { State } from '../parts/tone.ts'
 import { INBOUND_STATES, NOT_FORWARDED, ROUTE_DELIVERY_STATES, SPAM_STATES } from './inbound/format.ts'
-import { INTERFACES } from './logs/words.ts'
 import { KNOWN_REASONS } from './suppressions/reasons.ts'
-import { EVENT_NAMES, TEST_EVENT } from './webhooks/events.ts'
-import { DELIVERY_STATES } from './webhooks/state.ts'
+import { DELIVERY_STATES, EVENT_NAMES, TEST_EVENT } from './webhooks/state.ts'
 
 export const EMAIL_TABS = ['html', 'text', 'headers', 'source', 'links'] as const
 export const INBOUND_TABS = ['text', 'html', 'headers', 'source'] as const
@@ -15,6 +14,35 @@ const MAX_WORDS_LENGTH = 200
 
 const toWords = (states: Readonly<Record<string, { readonly word: string }>>): Readonly<Record<string, string>> =>
   Object.fromEntries(Object.entries(states).map(([name, { word }]) => [name, word]))
+
+export type ContactStatus = Contact['status']
+
+/** With what they mean for mail. */
+export const CONTACT_STATES: Readonly<Record<ContactStatus, State>> = {
+  active: { word: 'Subscribed', tone: 'good', title: 'Gets broadcasts.' },
+  pending: {
+    word: 'Waiting for confirmation',
+    tone: 'waiting',
+    title: 'Gets nothing until the link in the confirmation is used.',
+  },
+  unsubscribed: { word: 'Unsubscribed', tone: 'neutral', title: 'Left the list and gets no mail of it.' },
+  bounced: { word: 'Undeliverable', tone: 'bad', title: 'The mailbox does not exist, so nothing is sent to it.' },
+  complained: {
+    word: 'Reported as spam',
+    tone: 'bad',
+    title: 'Reported mail of yours as spam, so nothing is sent to it.',
+  },
+}
+
+export const INTERFACES = {
+  api: 'API',
+  smtp: 'SMTP',
+  mcp: 'MCP',
+  resend: 'Resend',
+  postmark: 'Postmark',
+  supabase: 'Supabase',
+  mailgun: 'Mailgun',
+} as const satisfies Readonly<Record<Log['kind'], string>>
 
 /** With what recipients did; some statuses are shown divided, but are one to `/v1`. */
 const EMAIL_STATUSES = {

@@ -20,8 +20,7 @@ import { Time } from '../parts/time.tsx'
 import { INBOUND_TABS } from './filters.ts'
 import { formatRoute, SPAM_STATES } from './inbound/format.ts'
 import { Attachments, Checks, Deliveries, EmailStatus } from './inbound/marks.tsx'
-import { toProof } from './inbound/proof.ts'
-import { findClaimedAddress, toVisible } from './inbound/visible.ts'
+import { findClaimedAddress, toProof, toVisible } from './inbound/proof.ts'
 import { useAllDomains, useAllRoutes } from './queries.ts'
 
 const DELIVERY_REFRESH_MS = 5000

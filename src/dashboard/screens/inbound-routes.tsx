@@ -15,7 +15,7 @@ import { type Column, column } from '../parts/table.tsx'
 import type { State } from '../parts/tone.ts'
 import { formatRoute, isDeactivated, MATCH_TYPE_WORDS } from './inbound/format.ts'
 import { InboundNavigation } from './inbound/marks.tsx'
-import { toVisible } from './inbound/visible.ts'
+import { toVisible } from './inbound/proof.ts'
 import { useAllDomains, useAllRoutes } from './queries.ts'
 import { SigningSecret } from './webhooks/secret.tsx'
 

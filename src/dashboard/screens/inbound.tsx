@@ -11,7 +11,7 @@ import { Time } from '../parts/time.tsx'
 import { INBOUND_FILTERS } from './filters.ts'
 import { formatRoute } from './inbound/format.ts'
 import { EmailStatus, InboundNavigation } from './inbound/marks.tsx'
-import { findClaimedAddress, findDisplayName, toVisible } from './inbound/visible.ts'
+import { findClaimedAddress, findDisplayName, toVisible } from './inbound/proof.ts'
 import { useAllDomains, useAllRoutes } from './queries.ts'
 
 /** Mail without a route has no event, so the list is also read again after this time. */

@@ -14,8 +14,8 @@ import { EmptyState, Facts, RecordPage, Section } from '../parts/page.tsx'
 import { Notice, StatusLabel } from '../parts/status.tsx'
 import { type Column, column } from '../parts/table.tsx'
 import { Time } from '../parts/time.tsx'
-import { LOG_FILTERS } from './filters.ts'
-import { INTERFACES, toLogQuery, toRequestTitle, toStatusTone } from './logs/words.ts'
+import type { Tone } from '../parts/tone.ts'
+import { INTERFACES, LOG_FILTERS } from './filters.ts'
 import { useKnownActors } from './queries.ts'
 
 const COLUMNS: readonly Column<Log>[] = [
@@ -151,3 +151,18 @@ const RequestStatus = ({ log: { status } }: LogProps) => <StatusLabel tone={toSt
 const Caller = ({ log: { actor_name: name, actor_type: type } }: LogProps) => (
   <bdi>{name ?? (type === 'api_key' ? 'A deleted key' : 'A former user')}</bdi>
 )
+
+const toRequestTitle = ({ kind, method, path }: Pick<Log, 'kind' | 'method' | 'path'>): string =>
+  path === null ? `${INTERFACES[kind]} ${method}` : `${method} ${path}`
+
+/** A reply of SMTP has the same classes: 4xx means "later". */
+const toStatusTone = (status: number): Tone => (status < 400 ? 'good' : status < 500 ? 'warning' : 'bad')
+
+/** As errors have it, such as `01a2276c-d2ab-76c9-8be2-cb88cbaecda3`. */
+const REQUEST_ID = /^[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12}$/i
+
+/** An id of a request that is typed into the search finds that request. */
+const toLogQuery = (query: { readonly q?: string | undefined }): object =>
+  query.q !== undefined && REQUEST_ID.test(query.q.trim())
+    ? { ...query, q: undefined, request_id: query.q.trim() }
+    : query

@@ -19,7 +19,7 @@ import { type Column, column } from '../parts/table.tsx'
 import { Time } from '../parts/time.tsx'
 import { THREAD_FILTERS } from './filters.ts'
 import { InboundNavigation } from './inbound/marks.tsx'
-import { toVisible } from './inbound/visible.ts'
+import { toVisible } from './inbound/proof.ts'
 import { useAllDomains } from './queries.ts'
 
 const COLUMNS: readonly Column<Mailbox>[] = [

@@ -18,15 +18,21 @@ import { API_KEY_HINT, toSendCommand } from '../parts/commands.ts'
 import { SEVERITIES } from '../parts/findings.tsx'
 import { toShownState } from '../parts/format.ts'
 import { NameLink, TextLink } from '../parts/links.tsx'
-import { NewRows } from '../parts/list.tsx'
+import { NewRows, useSteadyRows } from '../parts/list.tsx'
 import { CommandBlock, EmptyState, ErrorState, Page, QueryView, Section } from '../parts/page.tsx'
-import { useSteadyRows } from '../parts/rows.ts'
 import { StatusBadge, StatusLabel } from '../parts/status.tsx'
 import { type Column, column, DataTable, toId } from '../parts/table.tsx'
 import { Time } from '../parts/time.tsx'
 import { LastDay, Month } from './overview/figures.tsx'
-import { listNotices, type Notice } from './overview/notices.ts'
-import { hasDelivered, isMostlyDone, listSteps, type Step, type StepName } from './overview/steps.ts'
+import {
+  hasDelivered,
+  isMostlyDone,
+  listNotices,
+  listSteps,
+  type Notice,
+  type Step,
+  type StepName,
+} from './overview/notices.ts'
 import { useExampleDomain } from './queries.ts'
 
 export default function OverviewScreen() {

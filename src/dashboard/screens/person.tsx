@@ -13,9 +13,9 @@ import { Notice, StateLabel, StatusBadge, StatusLabel } from '../parts/status.ts
 import { type Column, column, DataTable } from '../parts/table.tsx'
 import { Time } from '../parts/time.tsx'
 import { toStatusWord } from '../parts/tone.ts'
-import { CONTACT_STATES } from './audience/contact-search.ts'
 import { Closest, useClosest } from './emails/closest.tsx'
 import { countRecipients } from './emails/format.ts'
+import { CONTACT_STATES } from './filters.ts'
 import { findReason } from './suppressions/reasons.ts'
 import { RemoveSuppression } from './suppressions/remove.tsx'
 

@@ -29,8 +29,7 @@ import { Facts, QueryView, RecordPage, Section } from '../parts/page.tsx'
 import { Notice, StatusLabel } from '../parts/status.tsx'
 import { Time } from '../parts/time.tsx'
 import { Attachments, Checks } from './inbound/marks.tsx'
-import { toProof } from './inbound/proof.ts'
-import { toVisible } from './inbound/visible.ts'
+import { toProof, toVisible } from './inbound/proof.ts'
 
 const route = getRouteApi('/inbound/mailboxes/$id/threads/$thread')
 

@@ -17,12 +17,19 @@ import { Notice } from '../parts/status.tsx'
 import { type Column, column } from '../parts/table.tsx'
 import { Tabs } from '../parts/tabs.tsx'
 import { Deliveries } from './webhooks/deliveries.tsx'
-import { EVENT_EXPLANATIONS, EVENT_GROUPS, EVENT_NAMES, USUAL_EVENTS } from './webhooks/events.ts'
 import { LastAttempt, WebhookStatus } from './webhooks/marks.tsx'
 import { useTestEvent, WebhookNotice } from './webhooks/notice.tsx'
 import { REFRESH_MS, useWebhook } from './webhooks/queries.ts'
 import { SecretText, VerifyHint, WebhookSecret } from './webhooks/secret.tsx'
-import { toMissedStart, toWebhookName, toWebhookState } from './webhooks/state.ts'
+import {
+  EVENT_EXPLANATIONS,
+  EVENT_GROUPS,
+  EVENT_NAMES,
+  toMissedStart,
+  toWebhookName,
+  toWebhookState,
+  USUAL_EVENTS,
+} from './webhooks/state.ts'
 
 const COLUMNS: readonly Column<Webhook>[] = [
   column('Webhook', {}, ({ id, url, description }) => (

@@ -1,6 +1,6 @@
 /** @module Period, interval, stream and metrics of the stats: in the URL, and as `/v1` takes them. */
 import type { AnalyticsTimeseries } from '#client/api.ts'
-import { keep, readKnown, readText, type Search } from '../../parts/search.ts'
+import { keep, readKnown, readText, type Search } from '../../parts/filters.ts'
 
 export type Metric = Exclude<keyof AnalyticsTimeseries, 'date' | 'time'>
 

@@ -1,6 +1,6 @@
 /** @module The steps of a broadcast before it is sent, then its states in words, and what can be done in each. */
 import type { Broadcast, BroadcastSummary, ContactListRecipient } from '#client/api.ts'
-import { keep, readKnown, type Search } from '../../parts/search.ts'
+import { keep, readKnown, type Search } from '../../parts/filters.ts'
 import type { State } from '../../parts/tone.ts'
 
 export const STEPS = ['list', 'content', 'test', 'send'] as const

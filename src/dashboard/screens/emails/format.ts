@@ -1,10 +1,12 @@
 /**
- * @module How the screens of emails show their state, who must act, and the dialogue and timings of an attempt. Equal
- * attempts, and recipients with the same outcome, are put together. Pure.
+ * @module How the screens of emails show their state, who must act, and the dialogue and timings of an attempt; their
+ * filters as `/v1` takes them, and their rows as a file. Pure but for the clock.
  */
 import type { Email, EmailAttempt, EmailEvent, EmailSummary, RecipientExplanation } from '#client/api.ts'
-import { formatTime, toEventData } from '../../parts/format.ts'
+import { keep, toQuery } from '../../parts/filters.ts'
+import { formatTime, toEventData, toShownState } from '../../parts/format.ts'
 import { toStatusWord } from '../../parts/tone.ts'
+import { parseLocalTime, toLocalTime } from '../../parts/zone.ts'
 import { findReason } from '../suppressions/reasons.ts'
 
 type DialogueLine = NonNullable<EmailAttempt['dialogue']>[number]
@@ -170,3 +172,51 @@ export function groupOutcomes({
     .flatMap((group) => (group[0] ? [{ outcome: group[0].explanation, recipients: group }] : []))
     .sort((a, b) => URGENCY.indexOf(a.outcome.state) - URGENCY.indexOf(b.outcome.state))
 }
+
+const ENGAGEMENTS: readonly unknown[] = ['opened', 'clicked', 'complained']
+
+type Query = Readonly<Record<string, string | undefined>>
+
+/** @param values as the list has them in the URL */
+export function toEmailQuery({ status, range, cursor, ...values }: Query, now = new Date()): Query {
+  const days = range === undefined || range === 'custom' ? undefined : Number(range)
+  return {
+    ...toQuery(values),
+    ...keep('cursor', cursor),
+    ...(ENGAGEMENTS.includes(status) ? { engagement: status } : { status }),
+    ...(days !== undefined && { from_date: startOfDay(now, days - 1).toISOString(), to_date: undefined }),
+  }
+}
+
+/** When the day began that was so many days ago, in the reader's zone. */
+function startOfDay(now: Date, daysAgo: number): Date {
+  const today = toLocalTime(now).slice(0, 10)
+  const day = new Date(`${today}T12:00:00Z`)
+  day.setUTCDate(day.getUTCDate() - daysAgo)
+  return parseLocalTime(`${day.toISOString().slice(0, 10)}T00:00:00.000`)
+}
+
+/** Text that a spreadsheet would run as a formula begins with an apostrophe. */
+const toCell = (value: string): string =>
+  `"${(/^[=+\-@\t\r]/.test(value) ? `'${value}` : value).replaceAll('"', '""')}"`
+
+const COLUMNS: readonly (readonly [name: string, toValue: (row: EmailSummary) => string])[] = [
+  ['time', ({ created_at: at }) => at],
+  ['status', (row) => toShownState(row, row.state)],
+  ['to', ({ to }) => to],
+  ['cc', ({ cc }) => cc.join(', ')],
+  ['from', ({ from_address: from }) => from],
+  ['subject', ({ subject }) => subject],
+  ['tags', ({ tags }) => tags.join(', ')],
+  ['reply', ({ smtp_response: reply }) => reply ?? ''],
+  ['id', ({ id }) => id],
+  ['message_id', ({ message_id: id }) => id],
+]
+
+/** RFC 4180. */
+export const toCsv = (rows: readonly EmailSummary[]): string =>
+  [
+    COLUMNS.map(([name]) => name).join(','),
+    ...rows.map((row) => COLUMNS.map(([, toValue]) => toCell(toValue(row))).join(',')),
+    '',
+  ].join('\r\n')

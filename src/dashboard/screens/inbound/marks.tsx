@@ -17,8 +17,7 @@ import { type Column, column, DataTable } from '../../parts/table.tsx'
 import { Time } from '../../parts/time.tsx'
 import type { State } from '../../parts/tone.ts'
 import { INBOUND_STATES, NOT_FORWARDED, ROUTE_DELIVERY_STATES, SPAM_STATES } from './format.ts'
-import { type Check, type CheckedMessage, listChecks, toProof } from './proof.ts'
-import { toVisible } from './visible.ts'
+import { type Check, type CheckedMessage, listChecks, toProof, toVisible } from './proof.ts'
 
 const renderState = (states: Readonly<Record<string, State>>, status: string) => (
   <StateLabel state={states[status] ?? { word: status, tone: 'neutral', title: status }} />

@@ -7,10 +7,10 @@ import { useSession } from '../../api/session.tsx'
 import { Chart, Swatch } from '../../parts/chart.tsx'
 import { type Figure, Figures } from '../../parts/figures.tsx'
 import { formatCount } from '../../parts/format.ts'
+import type { Target } from '../../parts/links.tsx'
 import { TextLink } from '../../parts/links.tsx'
 import { QueryView, Section } from '../../parts/page.tsx'
 import { StatusLabel } from '../../parts/status.tsx'
-import type { Target } from '../../parts/target.ts'
 import type { Tone } from '../../parts/tone.ts'
 import {
   dropBefore,

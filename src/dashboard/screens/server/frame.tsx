@@ -12,12 +12,12 @@ import { Authenticator } from '../../parts/authenticator.tsx'
 import { ActionButton } from '../../parts/buttons.tsx'
 import type { Filters } from '../../parts/filters.ts'
 import { quote } from '../../parts/format.ts'
+import type { Target } from '../../parts/links.tsx'
 import { NameLink, TextLink } from '../../parts/links.tsx'
 import { type ListOptions, ListScreen, type ListScreenProps, useList } from '../../parts/list.tsx'
 import { AreaNavigation, EmptyState, ErrorState, Page, QueryView } from '../../parts/page.tsx'
 import { usePasswordAgain } from '../../parts/password-again.tsx'
 import { type Column, column } from '../../parts/table.tsx'
-import type { Target } from '../../parts/target.ts'
 import { Time } from '../../parts/time.tsx'
 
 const LINKS = [

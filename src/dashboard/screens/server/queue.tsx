@@ -17,17 +17,15 @@ import type {
 import { api, read } from '../../api/client.ts'
 import { useData, usePage } from '../../api/data.ts'
 import { ConfirmButton, ConfirmDialog, DialogButton } from '../../parts/dialog.tsx'
+import { keep } from '../../parts/filters.ts'
 import { formatCount } from '../../parts/format.ts'
 import { NameLink } from '../../parts/links.tsx'
-import { ListFilters, ListScreen, NewRows, useList } from '../../parts/list.tsx'
+import { ListFilters, ListScreen, NewRows, useList, useSteadyRows } from '../../parts/list.tsx'
 import { EmptyState, Section } from '../../parts/page.tsx'
-import { useSteadyRows } from '../../parts/rows.ts'
-import { keep } from '../../parts/search.ts'
 import { StatusBadge } from '../../parts/status.tsx'
 import { type Column, column, DataTable } from '../../parts/table.tsx'
 import { Time } from '../../parts/time.tsx'
 import { QUEUE_FILTERS } from '../filters.ts'
-import { AccountLink, REFRESHED, refetchInterval, ServerFrame, ServerPage, useOne } from './frame.tsx'
 import {
   ACTIONS,
   describeResult,
@@ -37,7 +35,8 @@ import {
   type QueueResult,
   type QueueSelector,
   toRuleSelector,
-} from './queue-format.ts'
+} from './format.ts'
+import { AccountLink, REFRESHED, refetchInterval, ServerFrame, ServerPage, useOne } from './frame.tsx'
 
 const route = getRouteApi('/server/queue')
 

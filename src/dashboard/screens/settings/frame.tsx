@@ -5,8 +5,8 @@ import { useData } from '../../api/data.ts'
 import { useSession } from '../../api/session.tsx'
 import type { Field } from '../../parts/fields.ts'
 import { UNLIMITED } from '../../parts/format.ts'
+import { SUPPORT_PLACES } from '../../parts/navigation.ts'
 import { AreaNavigation, Page } from '../../parts/page.tsx'
-import { SUPPORT_PLACES } from '../../parts/places.ts'
 
 const SETTINGS = [
   { label: 'Account', to: '/settings' },

@@ -14,7 +14,7 @@ import { showRecoveryCodes } from '../../parts/secret-dialog.tsx'
 import { Notice, StatusLabel } from '../../parts/status.tsx'
 import { type Column, column, DataTable } from '../../parts/table.tsx'
 import { Time } from '../../parts/time.tsx'
-import { toBrowserWords } from './format.ts'
+import { toBrowserWords } from './audit-format.ts'
 import { SettingsPage, toRoleWord } from './frame.tsx'
 
 export default function ProfileScreen() {
