@@ -1,47 +1,17 @@
 /** @module The design as values: colours, sizes of type, spacing, radius; `style/theme.css` has the rest. */
-import { createTheme } from '@mantine/core'
+import { createTheme, type MantineColorsTuple } from '@mantine/core'
+
+/** The ten of a colour. */
+const toShades = (text: string) => text.split(' ') as unknown as MantineColorsTuple
 
 /** The blue of the icon is shade 7; white on 6 and darker has a contrast of 4.5 to 1. */
-const BRAND = [
-  '#eff4ff',
-  '#dfe9fe',
-  '#bfd3fc',
-  '#98b9f9',
-  '#7ea8f8',
-  '#4a84ee',
-  '#2768dc',
-  '#0b57d0',
-  '#0a4ab1',
-  '#083b8d',
-] as const
+const BRAND = toShades('#eff4ff #dfe9fe #bfd3fc #98b9f9 #7ea8f8 #4a84ee #2768dc #0b57d0 #0a4ab1 #083b8d')
 
 /** From paper to ink. */
-const GRAY = [
-  '#fafafb',
-  '#f4f4f6',
-  '#ececf0',
-  '#e2e3e8',
-  '#cfd0d8',
-  '#a4a6b2',
-  '#777986',
-  '#5a5c69',
-  '#33343d',
-  '#17181d',
-] as const
+const GRAY = toShades('#fafafb #f4f4f6 #ececf0 #e2e3e8 #cfd0d8 #a4a6b2 #777986 #5a5c69 #33343d #17181d')
 
 /** From ink to paper: 7 is the page, 8 the navigation, 6 what lies on it, 4 and 5 lines. */
-const DARK = [
-  '#ebecf0',
-  '#a6a8b5',
-  '#85879a',
-  '#5d5f6c',
-  '#3a3b45',
-  '#2a2b32',
-  '#1d1e23',
-  '#131417',
-  '#0e0f11',
-  '#09090b',
-] as const
+const DARK = toShades('#ebecf0 #a6a8b5 #85879a #5d5f6c #3a3b45 #2a2b32 #1d1e23 #131417 #0e0f11 #09090b')
 
 const SIZE = { small: '0.75rem', body: '0.875rem', title: '1.25rem' }
 const heading = (fontSize: string) => ({ fontSize, lineHeight: '1.4' })

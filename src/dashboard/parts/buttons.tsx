@@ -1,7 +1,10 @@
 /** @module Buttons, which say why they are not possible now. */
 import { Button, type ButtonProps } from '@mantine/core'
 import { type ReactNode, useRef, useState } from 'react'
+import { type Stale, useChange } from '../api/data.ts'
 import { type Role, useAllowed } from '../api/session.tsx'
+import { FormError } from './form.tsx'
+import { useSay } from './page.tsx'
 import { place } from './popover.tsx'
 
 export interface ActionProps extends ButtonProps {
@@ -66,6 +69,39 @@ function DisabledButton({ obstacle, ...props }: ButtonProps & { readonly obstacl
 
 /** Beside others: what can be done with the thing that a screen shows. */
 export const SmallAction = (props: ActionProps) => <ActionButton size="xs" variant="default" {...props} />
+
+interface RunButtonProps<Result> extends Omit<ActionProps, 'onClick'> {
+  /** What is read again afterwards. */
+  readonly refreshes?: readonly Stale[]
+  /** What is said on the screen afterwards. */
+  readonly done?: string
+  run(): PromiseLike<Result>
+  onDone?(result: Result): unknown
+}
+
+/** Does something without asking first. Its error is below the buttons that it is among. */
+export function RunButton<Result>({ refreshes = [], done, run, onDone, ...button }: RunButtonProps<Result>) {
+  const work = useChange(run, ...refreshes)
+  const say = useSay()
+  const finish = (result: Result) => {
+    if (done !== undefined) say(done)
+    onDone?.(result)
+  }
+  return (
+    <>
+      <ActionButton
+        {...button}
+        loading={work.isPending}
+        onClick={() => work.mutate(undefined, { onSuccess: finish })}
+      />
+      {work.error && (
+        <div className="button-error">
+          <FormError error={work.error} />
+        </div>
+      )}
+    </>
+  )
+}
 
 interface SubmitProps extends ButtonProps {
   readonly reason: string | undefined

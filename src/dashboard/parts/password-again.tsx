@@ -2,14 +2,13 @@
  * @module Asks for the password again, or for a second factor, when `/v1` requires it: the request is repeated
  * afterwards, so screens need not know when that is.
  */
-import { Anchor, Button, Stack, Text, TextInput } from '@mantine/core'
+import { Anchor, Stack, Text, TextInput } from '@mantine/core'
 import { createContext, type ReactNode, useCallback, useContext, useRef, useState } from 'react'
 import { TassisError } from '#client/client.ts'
 import { api } from '../api/client.ts'
-import { useChange } from '../api/data.ts'
 import { useSession } from '../api/session.tsx'
+import { RunButton } from './buttons.tsx'
 import { ConfirmDialog } from './dialog.tsx'
-import { FormError } from './form.tsx'
 import { signWithPasskey } from './passkey.ts'
 
 /** The codes of a 403 after which the user can prove more. */
@@ -101,7 +100,14 @@ export function PasswordAgainProvider({ children }: { readonly children: ReactNo
           }
           onDone={() => close(true)}
           onClose={() => close(false)}
-          footer={() => isTyped && user.passkeys > 0 && <UsePasskey onDone={() => close(true)} />}
+          footer={() =>
+            isTyped &&
+            user.passkeys > 0 && (
+              <Stack gap="xs" align="flex-start">
+                <RunButton label="Use a passkey" variant="default" run={confirmByPasskey} onDone={() => close(true)} />
+              </Stack>
+            )
+          }
         >
           <Text>
             {isPassword
@@ -129,16 +135,4 @@ export function PasswordAgainProvider({ children }: { readonly children: ReactNo
 export async function confirmByPasskey(): Promise<void> {
   const { data } = await api.auth.createPasskeyChallenge()
   await api.auth.confirmSessionPasskey({ credential: await signWithPasskey(data.options) })
-}
-
-function UsePasskey({ onDone }: { onDone(): void }) {
-  const work = useChange(confirmByPasskey)
-  return (
-    <Stack gap="xs" align="flex-start">
-      <FormError error={work.error} />
-      <Button variant="default" loading={work.isPending} onClick={() => work.mutate(undefined, { onSuccess: onDone })}>
-        Use a passkey
-      </Button>
-    </Stack>
-  )
 }

@@ -8,7 +8,7 @@ import { api, read } from '../api/client.ts'
 import { readAgain, useChange, usePage } from '../api/data.ts'
 import { useLiveEvents, useRefreshSoon } from '../api/live.tsx'
 import { useAllowed, useSession } from '../api/session.tsx'
-import { ActionButton, SmallAction } from '../parts/buttons.tsx'
+import { ActionButton, RunButton } from '../parts/buttons.tsx'
 import { Findings, SEVERITIES } from '../parts/findings.tsx'
 import { bindText, Form, FormError } from '../parts/form.tsx'
 import { formatDay } from '../parts/format.ts'
@@ -268,7 +268,6 @@ export function InsightsScreen() {
 }
 
 function Report({ report }: { readonly report: Insight }) {
-  const acknowledge = useChange(() => api.insights.acknowledge(report.id), 'insights')
   const titleId = `report-${report.id}`
   return (
     <article className="card" aria-labelledby={titleId}>
@@ -277,7 +276,13 @@ function Report({ report }: { readonly report: Insight }) {
           {formatDay(new Date(report.period_start))} to {formatDay(new Date(report.period_end))}
         </h2>
         {report.acknowledged_at === null ? (
-          <SmallAction loading={acknowledge.isPending} onClick={() => acknowledge.mutate()} label="Mark as read" />
+          <RunButton
+            label="Mark as read"
+            size="xs"
+            variant="default"
+            refreshes={['insights']}
+            run={() => api.insights.acknowledge(report.id)}
+          />
         ) : (
           <Text span c="dimmed">
             Read: <Time iso={report.acknowledged_at} />
@@ -301,7 +306,6 @@ function Report({ report }: { readonly report: Insight }) {
           Written <Time iso={report.generated_at} /> by <bdi>{report.model}</bdi>
         </Text>
       </details>
-      <FormError error={acknowledge.error} />
     </article>
   )
 }

@@ -3,14 +3,13 @@ import { Group, Text } from '@mantine/core'
 import { getRouteApi } from '@tanstack/react-router'
 import type { Contact, UpdateContactRequest } from '#client/api.ts'
 import { api, read } from '../api/client.ts'
-import { useChange, useData } from '../api/data.ts'
-import { SmallAction } from '../parts/buttons.tsx'
+import { useData } from '../api/data.ts'
+import { RunButton } from '../parts/buttons.tsx'
 import { CopyText } from '../parts/copy.tsx'
 import { DeleteButton } from '../parts/dialog.tsx'
 import { FieldForm } from '../parts/field-form.tsx'
-import { FormError } from '../parts/form.tsx'
 import { ButtonLink } from '../parts/links.tsx'
-import { Facts, RecordPage, Section, useSay } from '../parts/page.tsx'
+import { Facts, RecordPage, Section } from '../parts/page.tsx'
 import { StateLabel } from '../parts/status.tsx'
 import { Time } from '../parts/time.tsx'
 import { CONTACT_STATES } from './filters.ts'
@@ -35,58 +34,56 @@ export default function AudienceContactScreen() {
   )
 }
 
-function ContactView({ contact }: { readonly contact: Contact }) {
-  const say = useSay()
-  const ask = useChange(() => api.contactLists.resendConfirmation(contact.list_id, contact.email), 'contactLists')
-  return (
-    <>
-      <Group gap="xs">
-        <ButtonLink size="xs" variant="default" to="/people/$address" params={{ address: contact.email }}>
-          All about this person
-        </ButtonLink>
-        {contact.status === 'pending' && (
-          <SmallAction
-            needs="developer"
-            loading={ask.isPending}
-            onClick={() => ask.mutate(undefined, { onSuccess: () => say('The confirmation request is on its way.') })}
-            label="Send the confirmation again"
-          />
-        )}
-        <DeleteButton
-          label="Remove from the list"
+const ContactView = ({ contact }: { readonly contact: Contact }) => (
+  <>
+    <Group gap="xs">
+      <ButtonLink size="xs" variant="default" to="/people/$address" params={{ address: contact.email }}>
+        All about this person
+      </ButtonLink>
+      {contact.status === 'pending' && (
+        <RunButton
+          label="Send the confirmation again"
           size="xs"
-          title="Remove this contact?"
-          confirm="Remove"
-          remove={() => api.contactLists.deleteContact(contact.list_id, contact.email)}
-          refreshes={[
-            ['contactLists', 'list'],
-            ['contactLists', 'get'],
-          ]}
-          leadsTo={{ to: '/audience/lists/$id', params: { id: contact.list_id } }}
-        >
-          <Text>
-            <bdi>{contact.email}</bdi> and its metadata are removed from this list. If it unsubscribed, it stays on the
-            suppression list.
-          </Text>
-        </DeleteButton>
-      </Group>
-      <FormError error={ask.error} />
-      <MetadataForm contact={contact} />
-      <Section title="Details">
-        <Facts
-          facts={[
-            ['Added', <Time key="added" iso={contact.created_at} />],
-            ['Subscribed', <Time key="subscribed" iso={contact.subscribed_at} />],
-            ['Confirmed', contact.confirmed_at && <Time iso={contact.confirmed_at} />],
-            ['Left', contact.unsubscribed_at && <Time iso={contact.unsubscribed_at} />],
-            ['Welcome email', contact.welcome_email_sent_at && <Time iso={contact.welcome_email_sent_at} />],
-            ['Id', <CopyText key="id" value={contact.id} what="id" />],
-          ]}
+          variant="default"
+          needs="developer"
+          refreshes={['contactLists']}
+          run={() => api.contactLists.resendConfirmation(contact.list_id, contact.email)}
+          done="The confirmation request is on its way."
         />
-      </Section>
-    </>
-  )
-}
+      )}
+      <DeleteButton
+        label="Remove from the list"
+        size="xs"
+        title="Remove this contact?"
+        confirm="Remove"
+        remove={() => api.contactLists.deleteContact(contact.list_id, contact.email)}
+        refreshes={[
+          ['contactLists', 'list'],
+          ['contactLists', 'get'],
+        ]}
+        leadsTo={{ to: '/audience/lists/$id', params: { id: contact.list_id } }}
+      >
+        <Text>
+          <bdi>{contact.email}</bdi> and its metadata are removed from this list. If it unsubscribed, it stays on the
+          suppression list.
+        </Text>
+      </DeleteButton>
+    </Group>
+    <MetadataForm contact={contact} />
+    <Section title="Details">
+      <Facts
+        facts={[
+          ['Added', <Time key="added" iso={contact.created_at} />],
+          ['Subscribed', <Time key="subscribed" iso={contact.subscribed_at} />],
+          ['Confirmed', contact.confirmed_at && <Time iso={contact.confirmed_at} />],
+          ['Left', contact.unsubscribed_at && <Time iso={contact.unsubscribed_at} />],
+          ['Welcome email', contact.welcome_email_sent_at && <Time iso={contact.welcome_email_sent_at} />],
+          ['Id', <CopyText key="id" value={contact.id} what="id" />],
+        ]}
+      />
+    </Section>
+  </>
+)
 
 const MetadataForm = ({ contact }: { readonly contact: Contact }) => (
   <Section title="Metadata">

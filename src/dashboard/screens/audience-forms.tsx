@@ -3,16 +3,15 @@
 import { Accordion, Anchor, Button, Group, Input, Paper, SimpleGrid, Stack, Text } from '@mantine/core'
 import { getRouteApi, useNavigate } from '@tanstack/react-router'
 import type { ReactNode } from 'react'
-import type { SignupForm } from '#client/api.ts'
+import type { SignupForm, UpdateSignupFormRequest } from '#client/api.ts'
 import { api, read } from '../api/client.ts'
-import { useChange, useData } from '../api/data.ts'
-import { ActionButton } from '../parts/buttons.tsx'
+import { useData } from '../api/data.ts'
+import { RunButton } from '../parts/buttons.tsx'
 import { Copy } from '../parts/copy.tsx'
 import { DeleteButton, FormButton } from '../parts/dialog.tsx'
 import { FieldForm } from '../parts/field-form.tsx'
 import { FieldInput } from '../parts/field-input.tsx'
 import type { Field, Values } from '../parts/fields.ts'
-import { FormError } from '../parts/form.tsx'
 import { NameLink, TextLink } from '../parts/links.tsx'
 import { ListScreen, useList } from '../parts/list.tsx'
 import { LongText } from '../parts/long-text.tsx'
@@ -20,16 +19,7 @@ import { Facts, RecordPage, Section } from '../parts/page.tsx'
 import { StatusLabel } from '../parts/status.tsx'
 import { type Column, column } from '../parts/table.tsx'
 import { Time } from '../parts/time.tsx'
-import {
-  CONFIRMATION_FIELDS,
-  type FormField,
-  MAIN_FIELDS,
-  MESSAGE_FIELDS,
-  PARTS_OF_FIELD,
-  THEME_FIELDS,
-  THEME_SWITCHES,
-  toFormBody,
-} from './audience/form-values.ts'
+import FIELDS from './audience/form-fields.json'
 import { AudienceNavigation } from './audience/parts.tsx'
 import { useAllLists } from './queries.ts'
 
@@ -41,9 +31,7 @@ export default function AudienceFormsScreen() {
   const columns: readonly Column<SignupForm>[] = [
     column('Form', {}, ({ id, title }) => <NameLink to="/audience/forms/$id" params={{ id }} name={title} />),
     column('List', { width: '30%', phone: 'bare' }, ({ list_id: id }) => <bdi>{names.get(id) ?? '…'}</bdi>),
-    column('Status', { width: '7rem', phone: 'bare' }, ({ is_active: isActive }) => (
-      <StatusLabel tone={isActive ? 'good' : 'neutral'}>{isActive ? 'Active' : 'Off'}</StatusLabel>
-    )),
+    column('Status', { width: '7rem', phone: 'bare' }, (form) => <FormStatus form={form} />),
     column('Created', { width: '9rem', phone: 'aside' }, ({ created_at: at }) => <Time iso={at} />),
   ]
   return (
@@ -105,6 +93,12 @@ export function AudienceFormScreen() {
   )
 }
 
+type FormField = SignupForm['custom_fields'][number]
+
+/** The fields of a form by where they are shown, and those that one of its own fields has. */
+const { parts, ...FORM } = FIELDS as unknown as Readonly<Record<keyof typeof FIELDS, readonly Field[]>>
+const PARTS = parts as readonly Field<'label' | 'name' | 'type' | 'required'>[]
+
 const FormView = ({ form }: { readonly form: SignupForm }) => (
   <>
     <Overview form={form} />
@@ -155,25 +149,25 @@ function Overview({ form }: { readonly form: SignupForm }) {
   )
 }
 
-function Actions({ form }: { readonly form: SignupForm }) {
-  const toggle = useChange(() => api.signupForms.toggle(form.id), 'signupForms')
-  return (
-    <>
-      <FormError error={toggle.error} />
-      <DeleteButton
-        noun="form"
-        remove={() => api.signupForms.delete(form.id)}
-        refreshes={[['signupForms', 'list']]}
-        leadsTo={{ to: '/audience/forms' }}
-      >
-        Its page and the pages that embed it say that there is no form. Contacts that it added stay.
-      </DeleteButton>
-      <ActionButton variant="default" needs="developer" loading={toggle.isPending} onClick={() => toggle.mutate()}>
-        {form.is_active ? 'Deactivate' : 'Activate'}
-      </ActionButton>
-    </>
-  )
-}
+const Actions = ({ form }: { readonly form: SignupForm }) => (
+  <>
+    <DeleteButton
+      noun="form"
+      remove={() => api.signupForms.delete(form.id)}
+      refreshes={[['signupForms', 'list']]}
+      leadsTo={{ to: '/audience/forms' }}
+    >
+      Its page and the pages that embed it say that there is no form. Contacts that it added stay.
+    </DeleteButton>
+    <RunButton
+      label={form.is_active ? 'Deactivate' : 'Activate'}
+      variant="default"
+      needs="developer"
+      refreshes={['signupForms']}
+      run={() => api.signupForms.toggle(form.id)}
+    />
+  </>
+)
 
 const FormStatus = ({ form: { is_active: isActive } }: { readonly form: SignupForm }) => (
   <StatusLabel
@@ -210,31 +204,24 @@ const Settings = ({ form }: { readonly form: SignupForm }) => (
     stored={form}
     refreshes={['signupForms']}
     run={(changes: Values) => api.signupForms.update(form.id, toFormBody(form, changes))}
-    fields={[
-      ...MAIN_FIELDS,
-      CUSTOM_FIELDS,
-      ...CONFIRMATION_FIELDS,
-      ...THEME_FIELDS,
-      ...THEME_SWITCHES,
-      ...MESSAGE_FIELDS,
-    ]}
+    fields={[...FORM.main, CUSTOM_FIELDS, ...FORM.confirmation, ...FORM.theme, ...FORM.switches, ...FORM.messages]}
     hidesFields
     layout={({ show }) => (
       <>
-        {show(MAIN_FIELDS)}
+        {show(FORM.main)}
         {show([CUSTOM_FIELDS])}
         <Accordion multiple variant="contained" order={3} w="100%">
-          <Part name="Confirmation and what follows">{show(CONFIRMATION_FIELDS)}</Part>
+          <Part name="Confirmation and what follows">{show(FORM.confirmation)}</Part>
           <Part name="Look">
             <Text size="sm">
               Colours as in CSS: #rrggbb, rgb(), hsl() or a name. Empty ones are chosen to be readable.
             </Text>
-            <SimpleGrid cols={{ base: 1, sm: 2 }}>{show(THEME_FIELDS)}</SimpleGrid>
-            {show(THEME_SWITCHES)}
+            <SimpleGrid cols={{ base: 1, sm: 2 }}>{show(FORM.theme)}</SimpleGrid>
+            {show(FORM.switches)}
           </Part>
           <Part name="Texts">
             <Text size="sm">Empty ones have the English text of the service.</Text>
-            {show(MESSAGE_FIELDS)}
+            {show(FORM.messages)}
           </Part>
         </Accordion>
       </>
@@ -280,7 +267,7 @@ function CustomFields({ fields, isReadOnly, onChange }: CustomFieldsProps) {
           <legend>Field {index + 1}</legend>
           <Stack gap="xs">
             <SimpleGrid cols={{ base: 1, sm: 3 }}>
-              {PARTS_OF_FIELD.map((part) => (
+              {PARTS.map((part) => (
                 <FieldInput
                   key={part.name}
                   field={part}
@@ -320,4 +307,15 @@ function CustomFields({ fields, isReadOnly, onChange }: CustomFieldsProps) {
       )}
     </Section>
   )
+}
+
+/** The body of a change. Theme and messages are replaced as a whole, so what was not changed is kept from the form. */
+function toFormBody(form: SignupForm, changes: Values): UpdateSignupFormRequest {
+  const body: Record<string, unknown> = {}
+  for (const [name, value] of Object.entries(changes)) {
+    const [group = '', key] = name.split('.')
+    const before = body[group] ?? (form as Values)[group]
+    body[group] = key === undefined ? value : { ...(before as object), [key]: value }
+  }
+  return body
 }

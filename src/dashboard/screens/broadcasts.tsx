@@ -7,9 +7,9 @@ import { getRouteApi, linkOptions, useSearch } from '@tanstack/react-router'
 import type { ComponentProps, ReactNode } from 'react'
 import type { Broadcast, BroadcastSummary, NewsletterSummary } from '#client/api.ts'
 import { api, read } from '../api/client.ts'
-import { useChange, useData, usePage } from '../api/data.ts'
+import { useData, usePage } from '../api/data.ts'
 import { useLiveState, useReadAgainAfter } from '../api/live.tsx'
-import { ActionButton } from '../parts/buttons.tsx'
+import { RunButton } from '../parts/buttons.tsx'
 import { CopyText } from '../parts/copy.tsx'
 import { ConfirmButton } from '../parts/dialog.tsx'
 import { type Figure, Figures } from '../parts/figures.tsx'
@@ -220,26 +220,20 @@ const ListLink = ({ list_id: id, list_name: name, list_deleted: isDeleted }: Bro
   )
 
 function Actions({ broadcast }: { readonly broadcast: Broadcast }) {
-  const control = useChange(
-    (verb: 'pause' | 'resume') => api.operations[verb](broadcast.id),
-    'broadcasts',
-    'newsletters',
-  )
   const { verbs } = toBroadcastState(broadcast.state)
   if (verbs.length === 0) return null
   return (
     <>
-      <FormError error={control.error} />
       {(['pause', 'resume'] as const).map(
         (verb) =>
           verbs.includes(verb) && (
-            <ActionButton
+            <RunButton
               key={verb}
+              label={verb === 'pause' ? 'Pause' : 'Resume'}
               variant="default"
               needs="developer"
-              loading={control.isPending}
-              onClick={() => control.mutate(verb)}
-              label={verb === 'pause' ? 'Pause' : 'Resume'}
+              refreshes={['broadcasts', 'newsletters']}
+              run={() => api.operations[verb](broadcast.id)}
             />
           ),
       )}

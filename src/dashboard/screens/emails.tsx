@@ -3,11 +3,10 @@ import { Text, VisuallyHidden } from '@mantine/core'
 import { useQueryClient } from '@tanstack/react-query'
 import type { EmailSummary } from '#client/api.ts'
 import { read } from '../api/client.ts'
-import { type PageOf, useChange } from '../api/data.ts'
+import type { PageOf } from '../api/data.ts'
 import { saveText } from '../api/download.ts'
-import { ActionButton } from '../parts/buttons.tsx'
+import { ActionButton, RunButton } from '../parts/buttons.tsx'
 import { toSendCommand } from '../parts/commands.ts'
-import { FormError } from '../parts/form.tsx'
 import { formatCount, toShownState } from '../parts/format.ts'
 import { NameLink, PersonLink } from '../parts/links.tsx'
 import { type List, ListScreen, useList } from '../parts/list.tsx'
@@ -68,7 +67,7 @@ const MAX_EXPORTED = 10_000
 /** The emails of the list, with its filters, as a CSV file that the browser makes. */
 function Export({ list }: { readonly list: List<EmailSummary> }) {
   const say = useSay()
-  const save = useChange(async () => {
+  const save = async () => {
     const { isFiltered, values } = list
     const query = toEmailQuery(values)
     const rows: EmailSummary[] = []
@@ -79,13 +78,8 @@ function Export({ list }: { readonly list: List<EmailSummary> }) {
     say(
       `${isCut ? 'The newest ' : ''}${formatCount(rows.length, 'email')} ${rows.length === 1 ? 'is' : 'are'} in the file.`,
     )
-  })
-  return (
-    <>
-      <ActionButton variant="default" loading={save.isPending} onClick={() => save.mutate()} label="Export" />
-      <FormError error={save.error} />
-    </>
-  )
+  }
+  return <RunButton label="Export" variant="default" run={save} />
 }
 
 const EXPORT_MS = 300_000

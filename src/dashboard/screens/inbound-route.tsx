@@ -3,16 +3,15 @@ import { Group, Stack, Text } from '@mantine/core'
 import { getRouteApi, useNavigate } from '@tanstack/react-router'
 import type { CreateInboundRouteRequest, InboundRoute, UpdateInboundRouteRequest } from '#client/api.ts'
 import { api, read } from '../api/client.ts'
-import { useChange, useData } from '../api/data.ts'
-import { ActionButton, SmallAction } from '../parts/buttons.tsx'
+import { useData } from '../api/data.ts'
+import { RunButton } from '../parts/buttons.tsx'
 import { CopyText } from '../parts/copy.tsx'
 import { DeleteButton, DialogButton } from '../parts/dialog.tsx'
 import { FieldForm } from '../parts/field-form.tsx'
 import type { Field, Values } from '../parts/fields.ts'
-import { FormError } from '../parts/form.tsx'
 import { ButtonLink } from '../parts/links.tsx'
 import { ListBody, ListFilters, useList } from '../parts/list.tsx'
-import { Facts, Page, RecordPage, Section, useEscape, useSay } from '../parts/page.tsx'
+import { Facts, Page, RecordPage, Section, useEscape } from '../parts/page.tsx'
 import { ReplayDialog } from '../parts/replay-dialog.tsx'
 import { Notice } from '../parts/status.tsx'
 import { Time } from '../parts/time.tsx'
@@ -70,23 +69,21 @@ interface RouteProps {
 
 function RouteView({ route }: RouteProps) {
   const { fields, reason } = useRouteFields()
-  const say = useSay()
-  const save = useChange((is_active: boolean) => api.inboundRoutes.update(route.id, { is_active }), 'inboundRoutes')
-  const activate = (isActive: boolean) =>
-    save.mutate(isActive, {
-      onSuccess: () => say(isActive ? 'The route is active.' : 'The route is inactive; it gets no mail.'),
-    })
+  const activation = (isActive: boolean) =>
+    ({
+      size: 'xs',
+      needs: 'developer',
+      refreshes: ['inboundRoutes'],
+      run: () => api.inboundRoutes.update(route.id, { is_active: isActive }),
+      done: isActive ? 'The route is active.' : 'The route is inactive; it gets no mail.',
+    }) as const
   return (
     <Stack gap="lg">
       {isDeactivated(route) && (
         <Notice
           tone="bad"
           title="Nothing is posted to its URL any more."
-          action={
-            <ActionButton size="xs" needs="developer" loading={save.isPending} onClick={() => activate(true)}>
-              Start posting again
-            </ActionButton>
-          }
+          action={<RunButton label="Start posting again" {...activation(true)} />}
         >
           The webhook was <bdi>{route.last_failure_reason}</bdi>
           {route.last_failure_at && (
@@ -101,12 +98,13 @@ function RouteView({ route }: RouteProps) {
         <ButtonLink size="xs" variant="default" to="/inbound" search={{ route_id: route.id }}>
           Its received mail
         </ButtonLink>
-        <SmallAction needs="developer" loading={save.isPending} onClick={() => activate(!route.is_active)}>
-          {route.is_active ? 'Deactivate' : 'Activate'}
-        </SmallAction>
+        <RunButton
+          label={route.is_active ? 'Deactivate' : 'Activate'}
+          variant="default"
+          {...activation(!route.is_active)}
+        />
         <DeleteRoute route={route} />
       </Group>
-      <FormError error={save.error} />
       <Section title="Change">
         <FieldForm
           {...FORM}

@@ -5,14 +5,11 @@ import { type ReactNode, useState } from 'react'
 import type { Email, EmailAction, ResendEmailRequest, UpdateEmailRequest } from '#client/api.ts'
 import { newIdempotencyKey } from '#client/client.ts'
 import { api } from '../../api/client.ts'
-import { useChange } from '../../api/data.ts'
 import { useAllowed } from '../../api/session.tsx'
-import { ActionButton } from '../../parts/buttons.tsx'
+import { RunButton } from '../../parts/buttons.tsx'
 import { ConfirmButton, ConfirmDialog, DialogButton } from '../../parts/dialog.tsx'
 import type { Input, Values } from '../../parts/fields.ts'
-import { FormError } from '../../parts/form.tsx'
 import { ButtonLink } from '../../parts/links.tsx'
-import { useSay } from '../../parts/page.tsx'
 import { Menu, type MenuAction } from '../../parts/popover.tsx'
 import { Notice } from '../../parts/status.tsx'
 import { RemoveDialog } from '../suppressions/remove.tsx'
@@ -27,8 +24,6 @@ const BUTTON = { size: 'xs', needs: 'developer' } as const
 /** What helps now. @param children what is done for its only recipient */
 export function EmailActions({ email, children }: EmailActionsProps & { readonly children?: ReactNode }) {
   const { id, domain_id: domainId, scheduled_at: scheduledAt } = email
-  const say = useSay()
-  const retry = useChange(() => api.emails.retry(id), 'emails', 'people')
   const can = (wanted: EmailAction['name']) => email.actions.some(({ name }) => name === wanted)
   const isRefused = useAllowed(BUTTON.needs) !== undefined
   const isRetried = can('retry') || can('retry_dead_letter')
@@ -44,11 +39,12 @@ export function EmailActions({ email, children }: EmailActionsProps & { readonly
       )}
       {children}
       {can('retry') && (
-        <ActionButton
-          {...BUTTON}
-          loading={retry.isPending}
-          onClick={() => retry.mutate(undefined, { onSuccess: () => say('It is tried again now.') })}
+        <RunButton
           label="Retry now"
+          {...BUTTON}
+          refreshes={['emails', 'people']}
+          run={() => api.emails.retry(id)}
+          done="It is tried again now."
         />
       )}
       {isBestSentAgain(email) && (
@@ -118,7 +114,6 @@ export function EmailActions({ email, children }: EmailActionsProps & { readonly
         </ConfirmButton>
       )}
       {isRefused && asked && <span className="dimmed">Ask a developer to {asked}.</span>}
-      <FormError error={retry.error} />
     </Group>
   )
 }

@@ -20,12 +20,11 @@ const SETTINGS = [
   { label: 'Privacy and deletion', to: '/settings/privacy' },
 ] as const
 
-/** The screen of one thing leads `back` to the list of them. */
-export function SettingsPage({ children, ...page }: ComponentProps<typeof Page>) {
+export function SettingsPage({ children, ...page }: Omit<ComponentProps<typeof Page>, 'back'>) {
   const { role } = useSession()
   const links = SETTINGS.filter(({ to }) => role !== 'support' || SUPPORT_PLACES.includes(to))
   return (
-    <Page {...page} navigation={!page.back && <AreaNavigation label="Settings" links={links} />}>
+    <Page {...page} navigation={<AreaNavigation label="Settings" links={links} />}>
       {children}
     </Page>
   )

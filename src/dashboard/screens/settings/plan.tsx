@@ -3,10 +3,9 @@ import { Progress, Stack, Text } from '@mantine/core'
 import { useSearch } from '@tanstack/react-router'
 import type { Account, BillingPlan, BillingSubscription } from '#client/api.ts'
 import { api, type Read, read } from '../../api/client.ts'
-import { type PageOf, useChange, useData, usePage } from '../../api/data.ts'
+import { type PageOf, useData, usePage } from '../../api/data.ts'
 import { useAllowed } from '../../api/session.tsx'
-import { ActionButton } from '../../parts/buttons.tsx'
-import { FormError } from '../../parts/form.tsx'
+import { RunButton } from '../../parts/buttons.tsx'
 import { Facts, QueryView, Section } from '../../parts/page.tsx'
 import { Notice, StateLabel } from '../../parts/status.tsx'
 import { type Column, column, DataTable } from '../../parts/table.tsx'
@@ -131,22 +130,18 @@ const SubAccountsUsed = ({ limit }: { readonly limit: number }) =>
   useAllowed('admin') === undefined ? <Used all={read.subAccounts.list(ONE)} limit={limit} /> : formatLimit(limit)
 
 /** Leads to the pages of the payment provider, where invoices and cards are. */
-function Portal() {
-  const open = useChange(async () => {
-    const body = { return_url: `${location.origin}/app/settings/plan` }
-    const { data } = await api.billing.createPortal(body)
-    openProviderPage(data.portal_url)
-  })
-  return (
-    <Stack gap="xs" align="flex-start">
-      <ActionButton needs="owner" variant="default" loading={open.isPending} onClick={() => open.mutate(undefined)}>
-        Invoices, card, change or cancel
-      </ActionButton>
-      <Text size="sm">This opens a page of the payment provider.</Text>
-      <FormError error={open.error} />
-    </Stack>
-  )
-}
+const Portal = () => (
+  <Stack gap="xs" align="flex-start">
+    <RunButton
+      label="Invoices, card, change or cancel"
+      needs="owner"
+      variant="default"
+      run={() => api.billing.createPortal({ return_url: `${location.origin}/app/settings/plan` })}
+      onDone={({ data }) => openProviderPage(data.portal_url)}
+    />
+    <Text size="sm">This opens a page of the payment provider.</Text>
+  </Stack>
+)
 
 function Plans({ subscription, plans }: PlanProps) {
   if (plans.every(({ stripe_price_id: price }) => price === null))
@@ -177,26 +172,19 @@ const formatPrice = ({ price_cents: cents }: BillingPlan): string =>
   cents === 0 ? '–' : (cents / 100).toLocaleString(undefined, { minimumFractionDigits: 2 })
 
 function Buy({ plan, subscription }: { readonly plan: BillingPlan; readonly subscription: BillingSubscription }) {
-  const buy = useChange(async () => {
-    const page = `${location.origin}/app/settings/plan`
-    const body = { plan: plan.plan, success_url: `${page}?purchase=done`, cancel_url: `${page}?purchase=cancelled` }
-    const { data } = await api.billing.createCheckout(body)
-    openProviderPage(data.checkout_url)
-  })
+  const page = `${location.origin}/app/settings/plan`
+  const body = { plan: plan.plan, success_url: `${page}?purchase=done`, cancel_url: `${page}?purchase=cancelled` }
   if (plan.stripe_price_id === null) return <Text size="sm">Not for sale</Text>
   if (subscription.stripe_subscription_id !== null)
     return <Text size="sm">{plan.plan === subscription.plan ? 'Bought' : 'Change it by the button above'}</Text>
   return (
-    <Stack gap="xs" align="flex-start">
-      <ActionButton
-        size="compact-sm"
-        needs="owner"
-        loading={buy.isPending}
-        onClick={() => buy.mutate(undefined)}
-        aria-label={`Buy the plan ${plan.plan}`}
-        label="Buy"
-      />
-      <FormError error={buy.error} />
-    </Stack>
+    <RunButton
+      label="Buy"
+      aria-label={`Buy the plan ${plan.plan}`}
+      size="compact-sm"
+      needs="owner"
+      run={() => api.billing.createCheckout(body)}
+      onDone={({ data }) => openProviderPage(data.checkout_url)}
+    />
   )
 }

@@ -11,7 +11,7 @@ import { Figures } from '../../parts/figures.tsx'
 import { toSlug } from '../../parts/format.ts'
 import { InlineLink, NameLink } from '../../parts/links.tsx'
 import { ListScreen, useList } from '../../parts/list.tsx'
-import { QueryView, Section, useEscape } from '../../parts/page.tsx'
+import { RecordPage, Section } from '../../parts/page.tsx'
 import { type Column, column } from '../../parts/table.tsx'
 import { Time } from '../../parts/time.tsx'
 import { toStreamFigures } from '../analytics/totals.tsx'
@@ -84,20 +84,21 @@ const DEFAULT_REASON = 'Every send without a stream uses this one, so it keeps i
 export function StreamScreen() {
   const { id } = useParams({ from: '/settings/streams/$id' })
   const query = useData(read.streams.get(id))
-  const navigate = useNavigate()
-  useEscape(() => void navigate({ to: '/settings/streams' }))
   return (
-    <SettingsPage title={query.data?.name ?? 'Stream'} back={{ label: 'Streams', target: { to: '/settings/streams' } }}>
-      <QueryView query={query}>
-        {(data) => (
-          <>
-            <Reputation stream={data} />
-            <StreamForm key={data.id} stream={data} />
-            <DeleteStream stream={data} />
-          </>
-        )}
-      </QueryView>
-    </SettingsPage>
+    <RecordPage
+      title={query.data?.name ?? 'Stream'}
+      list={{ to: '/settings/streams' }}
+      listName="Streams"
+      query={query}
+    >
+      {(data) => (
+        <>
+          <Reputation stream={data} />
+          <StreamForm key={data.id} stream={data} />
+          <DeleteStream stream={data} />
+        </>
+      )}
+    </RecordPage>
   )
 }
 

@@ -12,7 +12,7 @@ import type { Field } from '../../parts/fields.ts'
 import { Figures } from '../../parts/figures.tsx'
 import { NameLink } from '../../parts/links.tsx'
 import { ListView, useList } from '../../parts/list.tsx'
-import { EmptyState, Facts, QueryView, Section, useEscape } from '../../parts/page.tsx'
+import { EmptyState, Facts, QueryView, RecordPage, Section } from '../../parts/page.tsx'
 import { showSecret } from '../../parts/secret-dialog.tsx'
 import { Notice, StatusLabel } from '../../parts/status.tsx'
 import { type Column, column } from '../../parts/table.tsx'
@@ -111,8 +111,6 @@ function useQuotaField(): Field<'monthly_quota'> {
 export function SubAccountScreen() {
   const { id } = useParams({ from: '/settings/accounts/$id' })
   const reason = useAllowed('admin')
-  const navigate = useNavigate()
-  useEscape(() => void navigate({ to: '/settings/accounts' }))
   return reason === undefined ? (
     <Loaded id={id} />
   ) : (
@@ -125,21 +123,21 @@ export function SubAccountScreen() {
 function Loaded({ id }: { readonly id: string }) {
   const query = useData(read.subAccounts.get(id))
   return (
-    <SettingsPage
+    <RecordPage
       title={query.data?.name ?? 'Sub-account'}
-      back={{ label: 'Sub-accounts', target: { to: '/settings/accounts' } }}
+      list={{ to: '/settings/accounts' }}
+      listName="Sub-accounts"
+      query={query}
       status={query.data && <SubAccountStatus isActive={query.data.is_active} />}
       action={query.data && <Actions account={query.data} />}
     >
-      <QueryView query={query}>
-        {(data) => (
-          <>
-            <Counts account={data} />
-            <ChangeForm key={data.id} account={data} />
-          </>
-        )}
-      </QueryView>
-    </SettingsPage>
+      {(data) => (
+        <>
+          <Counts account={data} />
+          <ChangeForm key={data.id} account={data} />
+        </>
+      )}
+    </RecordPage>
   )
 }
 

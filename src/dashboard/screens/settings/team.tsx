@@ -1,5 +1,5 @@
 /** @module The team: members with their roles, and open invitations. */
-import { Group, List, Stack, Text } from '@mantine/core'
+import { Group, List, Text } from '@mantine/core'
 import type {
   CreateTeamInvitationRequest,
   CreateTeamInvitationResult,
@@ -8,11 +8,10 @@ import type {
   UpdateTeamMemberRequest,
 } from '#client/api.ts'
 import { api, read } from '../../api/client.ts'
-import { useChange, usePage } from '../../api/data.ts'
+import { usePage } from '../../api/data.ts'
 import { SESSION, useAllowed, useSession } from '../../api/session.tsx'
-import { SmallAction } from '../../parts/buttons.tsx'
+import { RunButton } from '../../parts/buttons.tsx'
 import { ConfirmButton, FormButton } from '../../parts/dialog.tsx'
-import { FormError } from '../../parts/form.tsx'
 import { quote } from '../../parts/format.ts'
 import { NameLink } from '../../parts/links.tsx'
 import { ListView, useList } from '../../parts/list.tsx'
@@ -216,41 +215,33 @@ function MailMissing({ email, role }: CreateTeamInvitationResult) {
 function InvitationActions({ invitation }: { readonly invitation: TeamInvitation }) {
   const { email, role } = invitation
   const { role: ownRole } = useSession()
-  const ownerReason = role === 'owner' && ownRole !== 'owner' ? 'Only an owner can invite owners.' : undefined
-  const invite = useChange(api.team.invite, 'team')
   const say = useSay()
   return (
-    <Stack gap="xs">
-      <Group gap="xs" justify="flex-end" wrap="nowrap" className="row-actions">
-        <SmallAction
-          size="compact-sm"
-          needs="admin"
-          reason={ownerReason}
-          loading={invite.isPending}
-          onClick={() =>
-            invite.mutate(
-              { email, role: role as CreateTeamInvitationRequest['role'] },
-              { onSuccess: ({ data }) => say(<Invited invitation={data} />) },
-            )
-          }
-          aria-label={`Send again to ${email}`}
-          label="Send again"
-        />
-        <ConfirmButton
-          label="Remove"
-          size="compact-sm"
-          needs="admin"
-          aria-label={`Remove the invitation of ${email}`}
-          title="Remove this invitation?"
-          refreshes={['team']}
-          run={() => api.team.deleteInvitation(invitation.id)}
-        >
-          <Text>
-            The link that was sent to <bdi>{email}</bdi> becomes invalid immediately.
-          </Text>
-        </ConfirmButton>
-      </Group>
-      <FormError error={invite.error} />
-    </Stack>
+    <Group gap="xs" justify="flex-end" className="row-actions">
+      <RunButton
+        label="Send again"
+        aria-label={`Send again to ${email}`}
+        size="compact-sm"
+        variant="default"
+        needs="admin"
+        reason={role === 'owner' && ownRole !== 'owner' ? 'Only an owner can invite owners.' : undefined}
+        refreshes={['team']}
+        run={() => api.team.invite({ email, role: role as CreateTeamInvitationRequest['role'] })}
+        onDone={({ data }) => say(<Invited invitation={data} />)}
+      />
+      <ConfirmButton
+        label="Remove"
+        size="compact-sm"
+        needs="admin"
+        aria-label={`Remove the invitation of ${email}`}
+        title="Remove this invitation?"
+        refreshes={['team']}
+        run={() => api.team.deleteInvitation(invitation.id)}
+      >
+        <Text>
+          The link that was sent to <bdi>{email}</bdi> becomes invalid immediately.
+        </Text>
+      </ConfirmButton>
+    </Group>
   )
 }

@@ -16,18 +16,8 @@ import { SettingsPage } from './frame.tsx'
 
 type Language = keyof AccountWordingTexts
 
-const LANGUAGE_NAMES: Readonly<Record<Language, string>> = {
-  en: 'English',
-  de: 'German',
-  fr: 'French',
-  es: 'Spanish',
-  it: 'Italian',
-  nl: 'Dutch',
-  pl: 'Polish',
-  pt: 'Portuguese',
-}
-
-const LANGUAGES = Object.keys(LANGUAGE_NAMES) as readonly Language[]
+const NAMES = new Intl.DisplayNames('en', { type: 'language' })
+const LANGUAGES = ['en', 'de', 'fr', 'es', 'it', 'nl', 'pl', 'pt'] as const satisfies readonly Language[]
 
 /** The mail and the pages with their texts. Each has the name of its preview. */
 const PLACES = {
@@ -133,10 +123,7 @@ export default function WordingScreen() {
                 <NativeSelect
                   label="Language of the reader"
                   {...bindText(language, (value) => setLanguage(value as Language))}
-                  data={Object.entries(LANGUAGE_NAMES).map(([value, label]) => ({
-                    value,
-                    label: data.texts[value as Language] ? `${label} (own texts)` : label,
-                  }))}
+                  data={toOptions(LANGUAGES, (name) => `${NAMES.of(name)}${data.texts[name] ? ' (own texts)' : ''}`)}
                 />
                 <NativeSelect
                   label="Mail or page"
@@ -223,7 +210,7 @@ interface TextsProps extends PartProps {
 /** The texts of all languages and places, of which one is shown, so that changing either loses nothing. */
 const Texts = ({ wording, place, language, roleReason }: TextsProps) => (
   <FieldForm
-    aria-label={`Texts in ${LANGUAGE_NAMES[language]}`}
+    aria-label={`Texts in ${NAMES.of(language)}`}
     maw={640}
     align="stretch"
     reason={roleReason}

@@ -3,11 +3,9 @@ import { Anchor, Code, Group, Text } from '@mantine/core'
 import type { ReactNode } from 'react'
 import type { RevealWebhookSecretResult, Webhook } from '#client/api.ts'
 import { api } from '../../api/client.ts'
-import { useChange } from '../../api/data.ts'
-import { SmallAction } from '../../parts/buttons.tsx'
+import { RunButton } from '../../parts/buttons.tsx'
 import { Copy } from '../../parts/copy.tsx'
 import { ConfirmButton } from '../../parts/dialog.tsx'
-import { FormError } from '../../parts/form.tsx'
 import { Section } from '../../parts/page.tsx'
 import { usePasswordAgain } from '../../parts/password-again.tsx'
 import { showSecret } from '../../parts/secret-dialog.tsx'
@@ -48,16 +46,16 @@ export function SigningSecret({ title, receiver, children, ...secret }: SigningS
   const withPassword = usePasswordAgain()
   const show = (text: string) => (response: { readonly data: RevealWebhookSecretResult }) =>
     showSecret({ title: 'Signing secret', text, secret: response.data.secret })
-  const reveal = useChange(() => withPassword(secret.reveal))
   return (
     <>
-      <FormError error={reveal.error} />
       <Group gap="xs">
-        <SmallAction
-          needs="developer"
-          loading={reveal.isPending}
-          onClick={() => reveal.mutate(undefined, { onSuccess: show('It signs every request.') })}
+        <RunButton
           label="Show the secret"
+          size="xs"
+          variant="default"
+          needs="developer"
+          run={() => withPassword(secret.reveal)}
+          onDone={show('It signs every request.')}
         />
         <ConfirmButton
           label="Replace the secret"
