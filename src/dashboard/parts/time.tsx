@@ -7,18 +7,25 @@ interface TimeProps {
   readonly iso: string | null
   /** Whether seconds matter, as in a log. */
   readonly hasSeconds?: boolean
+  /** Words around it, which come and go with it. */
+  readonly before?: string
+  readonly after?: string
   /** Whether it also says how long ago that was, or in how long it will be. */
   readonly isRelative?: boolean
 }
 
-export function Time({ iso, hasSeconds = false, isRelative = false }: TimeProps) {
+export function Time({ iso, before, after, hasSeconds = false, isRelative = false }: TimeProps) {
   useZone()
   if (iso === null) return <>–</>
   const relative = formatRelative(iso)
   return (
-    <time dateTime={iso} title={`${relative}\n${iso.slice(0, 19).replace('T', ' ')} UTC`}>
-      {formatTime(iso, hasSeconds)}
-      {isRelative && <span className="time-relative"> · {relative}</span>}
-    </time>
+    <>
+      {before}
+      <time dateTime={iso} title={`${relative}\n${iso.slice(0, 19).replace('T', ' ')} UTC`}>
+        {formatTime(iso, hasSeconds)}
+        {isRelative && <span className="time-relative"> · {relative}</span>}
+      </time>
+      {after}
+    </>
   )
 }

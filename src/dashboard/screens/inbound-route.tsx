@@ -86,12 +86,8 @@ function RouteView({ route }: RouteProps) {
           action={<RunButton label="Start posting again" {...activation(true)} />}
         >
           The webhook was <bdi>{route.last_failure_reason}</bdi>
-          {route.last_failure_at && (
-            <>
-              , the last at <Time iso={route.last_failure_at} />
-            </>
-          )}
-          . Mail is still stored. Repair the receiver, start again, then replay what was missed.
+          {route.last_failure_at && <Time before=", the last at " iso={route.last_failure_at} />}. Mail is still stored.
+          Repair the receiver, start again, then replay what was missed.
         </Notice>
       )}
       <Group gap="xs">

@@ -128,12 +128,7 @@ const Attention = ({ notices }: { readonly notices: readonly Notice[] }) =>
             <div className="row-more">
               <span>
                 {text}
-                {at && (
-                  <>
-                    {' '}
-                    {at.label} <Time iso={at.iso} />.
-                  </>
-                )}
+                {at && <Time before={` ${at.label} `} iso={at.iso} after="." />}
               </span>
             </div>
           </li>

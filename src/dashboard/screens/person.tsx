@@ -175,26 +175,10 @@ function Counts({ person: { emails, recent_emails: recent } }: { readonly person
   return (
     <>
       {total > MAX_TOTAL ? `More than ${formatCount(MAX_TOTAL, 'email')}` : formatCount(total, 'email')}
-      {first && (
-        <>
-          {' '}
-          since <Time iso={first} />
-        </>
-      )}
+      {first && <Time before=" since " iso={first} />}
       {counted < total ? `. Of the newest ${counted}: ` : ': '}
-      {outcomes.join(', ')}.
-      {opened && (
-        <>
-          {' '}
-          Last opened <Time iso={opened} isRelative />.
-        </>
-      )}
-      {clicked && (
-        <>
-          {' '}
-          Last clicked <Time iso={clicked} isRelative />.
-        </>
-      )}
+      {outcomes.join(', ')}.{opened && <Time before=" Last opened " iso={opened} isRelative after="." />}
+      {clicked && <Time before=" Last clicked " iso={clicked} isRelative after="." />}
     </>
   )
 }

@@ -68,19 +68,10 @@ interface ReplayProps {
 
 function Sentence({ delivery }: { readonly delivery: WebhookDeliverySummary }) {
   const { status, attempts, next_attempt_at: next, status_code: code, duration_ms: ms, error, event } = delivery
-  if (status === 'delivered')
-    return (
-      <>
-        Your server accepted it with {code} in {formatDuration(ms)}.
-      </>
-    )
-  if (status === 'pending' && attempts === 0) return <>It is about to be sent.</>
+  if (status === 'delivered') return `Your server accepted it with ${code} in ${formatDuration(ms)}.`
+  if (status === 'pending' && attempts === 0) return 'It is about to be sent.'
   if (status === 'pending' && next !== null)
-    return (
-      <>
-        {error} The next attempt is at <Time iso={next} />.
-      </>
-    )
+    return <Time before={`${error ?? ''} The next attempt is at `} iso={next} after="." />
   return (
     <>
       {error ?? 'It was not delivered.'}{' '}

@@ -115,35 +115,6 @@ const replaceSelection = EditorView.domEventHandlers({
   },
 })
 
-const theme = EditorView.theme({
-  '&': { fontSize: 'var(--mantine-font-size-sm)', color: 'var(--mantine-color-text)' },
-  '&.cm-focused': { outline: '2px solid var(--mantine-primary-color-filled)', outlineOffset: '-1px' },
-  '.cm-scroller': { fontFamily: 'var(--mantine-font-family-monospace)', minHeight: 'inherit' },
-  '.cm-content': { caretColor: 'var(--mantine-color-text)' },
-  '.cm-cursor': { borderLeftColor: 'var(--mantine-color-text)' },
-  '.cm-gutters': {
-    color: 'var(--mantine-color-dimmed)',
-    backgroundColor: 'var(--mantine-color-body)',
-    borderRight: '1px solid var(--mantine-color-default-border)',
-  },
-  '.cm-activeLine': { backgroundColor: 'transparent' },
-  '&.cm-focused .cm-activeLine': { backgroundColor: 'var(--code-active-line)' },
-  '.code-tag, .code-tag *': { color: 'var(--code-tag)', fontWeight: '600' },
-  '.cm-panels': { color: 'var(--mantine-color-text)', backgroundColor: 'var(--mantine-color-default-hover)' },
-  '.cm-panel.cm-search': { fontSize: 'var(--mantine-font-size-sm)', paddingRight: '2rem' },
-  '.cm-panel.cm-search label': { fontSize: 'inherit', whiteSpace: 'normal' },
-  '.cm-textfield': { fontSize: 'inherit', maxWidth: '100%', border: '1px solid var(--mantine-color-dimmed)' },
-  '.cm-button': {
-    fontSize: 'inherit',
-    color: 'var(--mantine-color-text)',
-    backgroundImage: 'none',
-    backgroundColor: 'var(--mantine-color-default)',
-    border: '1px solid var(--mantine-color-dimmed)',
-  },
-  '.cm-panel.cm-search [name=close]': { color: 'inherit', minWidth: '1.5rem', minHeight: '1.5rem' },
-  '.cm-tooltip': { color: 'var(--mantine-color-text)', backgroundColor: 'var(--mantine-color-body)', maxWidth: '90vw' },
-})
-
 /** @param parent element that gets the editor */
 export function createEditor(parent: Element, options: EditorOptions): Editor {
   const colours = new Compartment()
@@ -159,7 +130,6 @@ export function createEditor(parent: Element, options: EditorOptions): Editor {
         EditorView.lineWrapping,
         EditorState.readOnly.of(options.isReadOnly),
         colours.of(toColours(isDark)),
-        theme,
         lineNumbers(),
         lintGutter(),
         history(),

@@ -10,11 +10,7 @@ export function DomainStatus({ domain }: { readonly domain: Domain }) {
   return (
     <StatusLabel tone={tone} title={until === null ? detail : undefined}>
       {word}
-      {until !== null && (
-        <>
-          : {detail} <Time iso={until} />
-        </>
-      )}
+      {until !== null && <Time before={`: ${detail} `} iso={until} />}
     </StatusLabel>
   )
 }

@@ -68,11 +68,7 @@ function Entry({ group: { type, events, first, last }, id, address }: EntryProps
           </span>
         )}
         <span className="event-time">
-          {count > 1 && (
-            <>
-              <Time iso={first.created_at} hasSeconds /> to{' '}
-            </>
-          )}
+          {count > 1 && <Time iso={first.created_at} hasSeconds after=" to " />}
           <Time iso={last.created_at} hasSeconds />
         </span>
       </div>

@@ -146,11 +146,7 @@ function Created({ delivery, isLink }: { readonly delivery: InboundEmailDelivery
 const Attempts = ({ delivery: { attempts, next_attempt_at: next } }: { readonly delivery: InboundEmailDelivery }) => (
   <Text size="sm">
     {attempts}
-    {next && (
-      <>
-        ; next <Time iso={next} />
-      </>
-    )}
+    {next && <Time before="; next " iso={next} />}
   </Text>
 )
 

@@ -106,11 +106,7 @@ function NextDeletion({ kind: { goes_at: at, over_before: before } }: { readonly
       </StatusLabel>
     )
   if (at === null) return 'Nothing'
-  return (
-    <>
-      The oldest, <Time iso={at} isRelative />
-    </>
-  )
+  return <Time before="The oldest, " iso={at} isRelative />
 }
 
 interface AccountRow {
@@ -136,9 +132,7 @@ const ACCOUNT_COLUMNS: readonly Column<AccountRow>[] = [
     { width: '30%', isWrapped: true },
     ({ account: { goes_before: before, share_bytes: share } }) =>
       before !== null ? (
-        <>
-          Its oldest, up to <Time iso={before} />, within the hour
-        </>
+        <Time before="Its oldest, up to " iso={before} after=", within the hour" />
       ) : share === null ? (
         'Nothing'
       ) : (

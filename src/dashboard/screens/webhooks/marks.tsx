@@ -12,11 +12,7 @@ export const WebhookStatus = ({ webhook }: { readonly webhook: Webhook }) => (
 export function LastAttempt({ webhook }: { readonly webhook: Webhook }) {
   const last = findLastAttempt(webhook)
   if (!last) return <>None yet</>
-  return (
-    <>
-      {last.isAccepted ? 'Accepted' : 'Failed'} <Time iso={last.at} />
-    </>
-  )
+  return <Time before={last.isAccepted ? 'Accepted ' : 'Failed '} iso={last.at} />
 }
 
 export function DeliveryStatus({ delivery: { status, attempts, next_attempt_at: next } }: DeliveryProps) {
@@ -26,13 +22,7 @@ export function DeliveryStatus({ delivery: { status, attempts, next_attempt_at: 
   if (status !== 'pending' || attempts === 0) return <StateLabel state={state} />
   return (
     <StatusLabel tone="warning" title="The last attempt failed; it is repeated.">
-      {next === null ? (
-        'Retrying'
-      ) : (
-        <>
-          Retry <Time iso={next} />
-        </>
-      )}
+      {next === null ? 'Retrying' : <Time before="Retry " iso={next} />}
     </StatusLabel>
   )
 }

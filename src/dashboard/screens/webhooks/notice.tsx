@@ -54,18 +54,12 @@ function Failures({ webhook }: WebhookProps) {
   return (
     <>
       {formatCount(count, 'attempt')} in a row failed
-      {since !== null && (
-        <>
-          , since <Time iso={since} />
-        </>
-      )}
+      {since !== null && <Time before=", since " iso={since} />}
       {failure && `; ${toFailureWords(failure)}`}.{' '}
       {success === null ? (
         'No attempt has succeeded yet.'
       ) : (
-        <>
-          The last success was at <Time iso={success} />.
-        </>
+        <Time before="The last success was at " iso={success} after="." />
       )}{' '}
     </>
   )

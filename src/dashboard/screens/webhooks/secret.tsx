@@ -80,10 +80,10 @@ export const WebhookSecret = ({ webhook }: { readonly webhook: Webhook }) => (
   <Section
     title="Signing secret"
     description={
-      <>
-        {webhook.secret_rotated_at ? 'Replaced' : 'Created'}{' '}
-        <Time iso={webhook.secret_rotated_at ?? webhook.created_at} />
-      </>
+      <Time
+        before={webhook.secret_rotated_at ? 'Replaced ' : 'Created '}
+        iso={webhook.secret_rotated_at ?? webhook.created_at}
+      />
     }
   >
     <SigningSecret
