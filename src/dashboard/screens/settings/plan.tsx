@@ -136,8 +136,10 @@ const Portal = () => (
       label="Invoices, card, change or cancel"
       needs="owner"
       variant="default"
-      run={() => api.billing.createPortal({ return_url: `${location.origin}/app/settings/plan` })}
-      onDone={({ data }) => openProviderPage(data.portal_url)}
+      run={async () => {
+        const { data } = await api.billing.createPortal({ return_url: `${location.origin}/app/settings/plan` })
+        openProviderPage(data.portal_url)
+      }}
     />
     <Text size="sm">This opens a page of the payment provider.</Text>
   </Stack>
@@ -183,8 +185,7 @@ function Buy({ plan, subscription }: { readonly plan: BillingPlan; readonly subs
       aria-label={`Buy the plan ${plan.plan}`}
       size="compact-sm"
       needs="owner"
-      run={() => api.billing.createCheckout(body)}
-      onDone={({ data }) => openProviderPage(data.checkout_url)}
+      run={async () => openProviderPage((await api.billing.createCheckout(body)).data.checkout_url)}
     />
   )
 }
