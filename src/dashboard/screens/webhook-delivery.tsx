@@ -10,8 +10,7 @@ import { TextLink } from '../parts/links.tsx'
 import { LongText } from '../parts/long-text.tsx'
 import { Facts, RecordPage, Section } from '../parts/page.tsx'
 import { Time } from '../parts/time.tsx'
-import { DeliveryStatus } from './webhooks/marks.tsx'
-import { useDelivery, useWebhook } from './webhooks/queries.ts'
+import { DeliveryStatus, useDelivery, useWebhook } from './webhooks/marks.tsx'
 import { toPrettyJson, toWebhookName } from './webhooks/state.ts'
 
 export default function WebhookDeliveryScreen() {

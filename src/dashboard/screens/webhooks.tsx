@@ -17,9 +17,8 @@ import { Notice } from '../parts/status.tsx'
 import { type Column, column } from '../parts/table.tsx'
 import { Tabs } from '../parts/tabs.tsx'
 import { Deliveries } from './webhooks/deliveries.tsx'
-import { LastAttempt, WebhookStatus } from './webhooks/marks.tsx'
+import { LastAttempt, REFRESH_MS, useWebhook, WebhookStatus } from './webhooks/marks.tsx'
 import { useTestEvent, WebhookNotice } from './webhooks/notice.tsx'
-import { REFRESH_MS, useWebhook } from './webhooks/queries.ts'
 import { SecretText, VerifyHint, WebhookSecret } from './webhooks/secret.tsx'
 import {
   EVENT_EXPLANATIONS,

@@ -12,8 +12,7 @@ import { EmptyState } from '../../parts/page.tsx'
 import { type Column, column } from '../../parts/table.tsx'
 import { Time } from '../../parts/time.tsx'
 import { DELIVERY_FILTERS } from '../filters.ts'
-import { DeliveryStatus } from './marks.tsx'
-import { toRefreshMs } from './queries.ts'
+import { DeliveryStatus, toRefreshMs } from './marks.tsx'
 
 /** Reads the webhook again when its deliveries changed, because its state follows from them. */
 function useRefreshedWebhook(id: string, page: PageOf<WebhookDeliverySummary> | undefined): void {

@@ -11,7 +11,7 @@ import { formatCount, formatDuration } from '../../parts/format.ts'
 import { TextLink } from '../../parts/links.tsx'
 import { Notice } from '../../parts/status.tsx'
 import { Time } from '../../parts/time.tsx'
-import { toRefreshMs, useDelivery } from './queries.ts'
+import { toRefreshMs, useDelivery } from './marks.tsx'
 import { findLastFailure, toFailureWords, toMissedStart, toWebhookState } from './state.ts'
 
 interface WebhookProps {
