@@ -1,6 +1,6 @@
 /** @module Stats and insight reports in the dashboard, in Chromium and with the real service. */
 import { describe, expect, test } from 'bun:test'
-import { listSteps } from '#dashboard/parts/chart.tsx'
+import { listSteps } from '#dashboard/parts/chart-scale.ts'
 import { METRICS, toTimeseriesQuery } from '#dashboard/screens/analytics/filters.ts'
 import { dropBefore, formatPoint, hasActivity, toPoints } from '#dashboard/screens/analytics/series.ts'
 import { countDaily, type DailyField } from '#features/core/events/daily-stats.ts'

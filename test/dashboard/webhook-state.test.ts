@@ -2,7 +2,7 @@ import { expect, test } from 'bun:test'
 import type { WebhookDeliverySummary } from '#client/api.ts'
 import { toBody, type Values } from '#dashboard/parts/fields.ts'
 import { formatDuration } from '#dashboard/parts/format.ts'
-import { updateRows } from '#dashboard/parts/list.tsx'
+import { updateRows } from '#dashboard/parts/rows.ts'
 import { STATE_NAMES } from '#dashboard/parts/tone.ts'
 import {
   EVENT_GROUPS,

@@ -1,6 +1,7 @@
 /** @module A chart of numbers over time, as lines or as columns on each other. It is drawn in the width that it has. */
 import { useElementSize } from '@mantine/hooks'
 import { type PointerEvent, useState } from 'react'
+import { type ChartPoint, type ChartSeries, listSteps } from './chart-scale.ts'
 
 interface ChartProps {
   /** What it shows, for screen readers; the same numbers are elsewhere as text. */
@@ -200,27 +201,4 @@ function placeLabels(series: readonly ChartSeries[], toY: (value: number) => num
     free = placed - LINE_HEIGHT
     return { line, y: placed }
   })
-}
-
-export interface ChartPoint {
-  /** The time in words. */
-  readonly name: string
-  /** The same below the chart, where there is room; without it none. */
-  readonly tick?: string
-}
-
-export interface ChartSeries {
-  readonly label: string
-  /** The name of its colour and line, see `.series` in the styles. */
-  readonly look: string
-  /** One for each point. */
-  readonly values: readonly number[]
-}
-
-/** Round numbers from 0 up to at least the greatest value, three to six of them. */
-export function listSteps(max: number): number[] {
-  const rough = Math.max(1, max) / 4
-  const unit = 10 ** Math.floor(Math.log10(rough))
-  const step = Math.max(1, [1, 2, 5, 10].map((factor) => factor * unit).find((size) => size >= rough) ?? rough)
-  return Array.from({ length: Math.ceil(Math.max(1, max) / step) + 1 }, (_, at) => at * step)
 }

@@ -1,6 +1,6 @@
 /** @module Numbers beside each other, each with its name. */
 import type { ReactNode } from 'react'
-import type { Target } from './links.tsx'
+import type { Target } from './filters.ts'
 import { TextLink } from './links.tsx'
 
 export interface Figure {

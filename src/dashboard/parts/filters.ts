@@ -1,6 +1,9 @@
 /** @module What the query of a URL may have, for `validateSearch` of the routes; the filters of lists there and in `/v1`. */
 import { toInstant } from './zone.ts'
 
+/** A screen, with what its URL has, as a value: `linkOptions({ to: '/emails/$id', params: { id } })`. */
+export type { LinkOptions as Target } from '@tanstack/react-router'
+
 export type Search = Readonly<Record<string, unknown>>
 
 const MAX_TEXT_LENGTH = 500

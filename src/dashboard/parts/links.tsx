@@ -4,9 +4,6 @@ import { Anchor, type AnchorProps, Button, type ButtonProps } from '@mantine/cor
 import { createLink } from '@tanstack/react-router'
 import type { AnchorHTMLAttributes, ReactNode, Ref } from 'react'
 
-/** A screen, with what its URL has, as a value: `linkOptions({ to: '/emails/$id', params: { id } })`. */
-export type { LinkOptions as Target } from '@tanstack/react-router'
-
 type Attributes = Omit<AnchorHTMLAttributes<HTMLAnchorElement>, keyof AnchorProps> & {
   readonly ref?: Ref<HTMLAnchorElement>
 }

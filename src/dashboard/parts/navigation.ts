@@ -2,6 +2,7 @@
 
 import { linkOptions } from '@tanstack/react-router'
 import type { Session } from '#client/operator-api.ts'
+import type { Target } from './filters.ts'
 import {
   IconArrowRight,
   IconBan,
@@ -20,7 +21,6 @@ import {
   IconWebhook,
   IconWorld,
 } from './icons.ts'
-import type { Target } from './links.tsx'
 import type { FoundItem } from './search-everything.ts'
 
 export interface NavigationItem {

@@ -7,9 +7,9 @@ import { createContext, type ReactNode, useCallback, useContext, useEffect, useS
 import { TassisError } from '#client/client.ts'
 import { isMissing, SessionContext } from '../api/data.ts'
 import { Copy } from './copy.tsx'
+import type { Target } from './filters.ts'
 import { formatRelative } from './format.ts'
 import { IconArrowLeft } from './icons.ts'
-import type { Target } from './links.tsx'
 import { AppLink } from './links.tsx'
 import { Notice } from './status.tsx'
 

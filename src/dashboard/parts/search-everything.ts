@@ -5,6 +5,7 @@ import { linkOptions } from '@tanstack/react-router'
 import type { Search as Everything } from '#client/api.ts'
 import { read } from '../api/client.ts'
 import { useData } from '../api/data.ts'
+import type { Target } from './filters.ts'
 import { formatDay, formatTime, toShownState } from './format.ts'
 import {
   IconInbox,
@@ -17,7 +18,6 @@ import {
   IconWebhook,
   IconWorld,
 } from './icons.ts'
-import type { Target } from './links.tsx'
 import { toStatusWord } from './tone.ts'
 
 export interface FoundItem {

@@ -1,6 +1,6 @@
 /** @module A time series as a chart, as text, and as the sums of its last days. */
 import type { AnalyticsTimeseries, Period } from '#client/api.ts'
-import type { ChartPoint, ChartSeries } from '../../parts/chart.tsx'
+import type { ChartPoint, ChartSeries } from '../../parts/chart-scale.ts'
 import { formatDay, formatTime } from '../../parts/format.ts'
 import { toLocalTime } from '../../parts/zone.ts'
 import { type Metric, toLabel } from './filters.ts'

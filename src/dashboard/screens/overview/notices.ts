@@ -1,7 +1,7 @@
 /** @module What needs attention, the most urgent first, and the steps of the checklist, from what `/v1` returned. */
 import type { Account, DeadLetter, Domain, Webhook } from '#client/api.ts'
+import type { Target } from '../../parts/filters.ts'
 import { UNLIMITED } from '../../parts/format.ts'
-import type { Target } from '../../parts/links.tsx'
 import { toWebhookName } from '../webhooks/state.ts'
 
 export interface Notice {

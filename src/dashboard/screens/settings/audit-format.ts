@@ -2,7 +2,7 @@
 import { linkOptions } from '@tanstack/react-router'
 import type { AuditLog } from '#client/api.ts'
 import { toWords } from '../../parts/fields.ts'
-import type { Target } from '../../parts/links.tsx'
+import type { Target } from '../../parts/filters.ts'
 
 /** Actions whose name does not read as a sentence. Other ones are read from their name. */
 const ACTIONS: Readonly<Record<string, string>> = {
