@@ -41,13 +41,11 @@ CREATE TABLE `sequence_people` (
 	`sequence_id` integer NOT NULL,
 	`address_key` text NOT NULL,
 	`email` text NOT NULL,
-	`contact_id` integer,
 	`variables` text,
-	`status` text NOT NULL,
-	`reason` text,
 	`place` real NOT NULL,
 	`since_at` integer NOT NULL,
 	`sent` text NOT NULL,
+	`reason` text,
 	`created_at` integer NOT NULL,
 	`ended_at` integer
 ) STRICT;
@@ -56,7 +54,7 @@ CREATE UNIQUE INDEX `sequence_people_entry` ON `sequence_people` (`sequence_id`,
 --> statement-breakpoint
 CREATE INDEX `sequence_people_page` ON `sequence_people` (`sequence_id`);
 --> statement-breakpoint
-CREATE INDEX `sequence_people_status` ON `sequence_people` (`sequence_id`,`status`);
+CREATE INDEX `sequence_people_active` ON `sequence_people` (`sequence_id`) WHERE ended_at is null;
 --> statement-breakpoint
 CREATE INDEX `sequence_people_address` ON `sequence_people` (`account_id`,`address_key`);
 --> statement-breakpoint
@@ -66,7 +64,6 @@ CREATE TABLE `sequences` (
 	`id` integer PRIMARY KEY AUTOINCREMENT NOT NULL,
 	`uuid` blob NOT NULL,
 	`account_id` integer NOT NULL,
-	`status` text NOT NULL,
 	`list_id` integer,
 	`definition` text NOT NULL,
 	`created_at` integer NOT NULL,

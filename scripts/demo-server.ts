@@ -1,7 +1,7 @@
 /** @module What operators see of the demo: checks, settings, a paused account, mail to postmaster, a DMARC report. */
 import { loadConfig } from '#app/settings.ts'
 import type { Finding } from '#app/status-routes.ts'
-import { createAccount, toOperatorActor } from '#features/people/sub-accounts/create-account.ts'
+import { createAccount, toOperatorActor } from '#features/people/sub-accounts/sub-accounts.ts'
 import { storeOperatorMail } from '#features/receiving/postmaster/store.ts'
 import { addFinding, pauseAccount } from '#features/reporting/abuse/pause.ts'
 import { formatUuid, newUuid } from '#platform/ids.ts'

@@ -1,5 +1,5 @@
 /** @module The latency of GET /healthz, polled beside other work. */
-import { CommandError } from '#app/cli/errors.ts'
+import { CommandError } from '#app/cli/options.ts'
 import { computePercentiles } from '#bench/load.ts'
 import type { Figure, Values } from '#bench/measure.ts'
 import { systemClock } from '#platform/time/clock.ts'

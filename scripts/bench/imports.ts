@@ -1,6 +1,6 @@
 /** @module Imports: uploads and imports one CSV file of contacts while a loop polls /healthz. */
 import { join } from 'node:path'
-import { CommandError } from '#app/cli/errors.ts'
+import { CommandError } from '#app/cli/options.ts'
 import type { Benchmark, Values } from '#bench/measure.ts'
 import { observe, readUsage, startService, waitUntil } from '#bench/processes.ts'
 import { systemClock } from '#platform/time/clock.ts'

@@ -1,8 +1,7 @@
 /** @module The benchmarks for developers: `bun scripts/bench --help`. For operators there is `tassis bench`. */
 import { tmpdir } from 'node:os'
 import { Command, InvalidArgumentError, Option } from 'commander'
-import { CommandError } from '#app/cli/errors.ts'
-import { createWholeNumberParser } from '#app/cli/options.ts'
+import { CommandError, createWholeNumberParser } from '#app/cli/options.ts'
 import { MAX_NUMBER, parsePositive, withMeasuring } from '#bench/measure.ts'
 import { createSendingBenchmark } from '#bench/sending.ts'
 import { createAnalyticsBenchmark } from './analytics.ts'

@@ -4,8 +4,8 @@
  * stored once.
  */
 import type { Database } from 'bun:sqlite'
-import type { Fill } from '#bench/data-directory.ts'
 import { createMailPatterns, HTML_BYTES, RECEIVER_DOMAIN, SENDER_DOMAIN, TEXT_BYTES } from '#bench/mails.ts'
+import type { Fill } from '#bench/measure.ts'
 import type { App } from '#features/core/app/app.ts'
 import { toEventCode } from '#features/core/events/record.ts'
 import { indexPendingEmails } from '#features/sending/queue/search.ts'

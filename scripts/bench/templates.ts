@@ -1,5 +1,5 @@
 /** @module Templates: renders a message of typical size with the service's renderer, in this process. */
-import { CommandError } from '#app/cli/errors.ts'
+import { CommandError } from '#app/cli/options.ts'
 import type { Benchmark, Values } from '#bench/measure.ts'
 import type { RenderRequest } from '#platform/template/renderer.ts'
 import { WorkerRenderer } from '#platform/template/worker-renderer.ts'

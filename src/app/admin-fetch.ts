@@ -5,7 +5,7 @@
 
 import { resolveAccount } from '#features/core/accounts/rows.ts'
 import type { Actor, App } from '#features/core/app/app.ts'
-import { toOperatorActor } from '#features/people/sub-accounts/create-account.ts'
+import { toOperatorActor } from '#features/people/sub-accounts/sub-accounts.ts'
 import { SCOPES } from '#features/setup/api-keys/scopes.ts'
 import { AppError } from '#platform/errors.ts'
 import { toErrorResponse } from '#platform/http/error-response.ts'

@@ -2,9 +2,10 @@
  * @module Composition: builds the service from a configuration and closes it again. Depends on every feature; contains
  * no product rule.
  */
-
 import type { Database } from 'bun:sqlite'
 import { accessSync, constants, existsSync, mkdirSync, readdirSync, statSync } from 'node:fs'
+import { BlockList, isIPv6 } from 'node:net'
+import { networkInterfaces } from 'node:os'
 import { join } from 'node:path'
 import { stopReplied } from '#features/audience/sequences/sequences.ts'
 import { requireKnownPlans } from '#features/core/accounts/plans.ts'
@@ -26,7 +27,6 @@ import { SourceNames } from '#features/sending/delivery/providers/outbound-sourc
 import { compactEmailSearch } from '#features/sending/queue/search.ts'
 import { type Authenticator, createAuthenticator } from '#features/setup/api-keys/keys.ts'
 import { setErasedKey } from '#features/setup/suppression-store/suppression-list-key.ts'
-import { attempt } from '#platform/attempt.ts'
 import { parseMonthName } from '#platform/content/read.ts'
 import { ContentStore } from '#platform/content/store.ts'
 import type { KeyRing } from '#platform/crypto/crypto.ts'
@@ -40,11 +40,12 @@ import { scrubDatabase } from '#platform/db/scrub.ts'
 import { explainDenial, requireUsableData } from '#platform/disk/data-owner.ts'
 import { type DiskGuard, watchDisk } from '#platform/disk/disk.ts'
 import { lockDirectory } from '#platform/disk/lock.ts'
-import { tooManyRequests } from '#platform/errors.ts'
+import { attempt, tooManyRequests } from '#platform/errors.ts'
 import type { Rate } from '#platform/http/rate-limit.ts'
 import { randomBelow } from '#platform/ids.ts'
 import { createLog, type Log } from '#platform/log/log.ts'
 import { readCertificateAuthorities } from '#platform/net/certificate-authorities.ts'
+import { type HostLookup, SafeFetch } from '#platform/net/safe-fetch.ts'
 import { endProcess } from '#platform/process/end.ts'
 import { MemoryBudget } from '#platform/process/memory-budget.ts'
 import { createSignal } from '#platform/process/signal.ts'
@@ -55,14 +56,20 @@ import { WorkerRenderer } from '#platform/template/worker-renderer.ts'
 import { type Clock, systemClock } from '#platform/time/clock.ts'
 import { MiB, seconds } from '#platform/units.ts'
 import { type DkimKey, generateDkimKey } from '#protocols/dkim/keys.ts'
-import { type DnsClient, type ResolverOptions, StubResolver } from '#protocols/dns/resolver.ts'
+import { resolveHostAddresses } from '#protocols/dns/mail-route.ts'
+import { type DnsClient, type Resolver, type ResolverOptions, StubResolver } from '#protocols/dns/resolver.ts'
 import { parseServer, readSystemServers } from '#protocols/dns/servers.ts'
-import { isLoopback } from '#protocols/dns/special-addresses.ts'
-import { fenceIfCopied } from './fence/fence-copy.ts'
-import { type Instance, markIfForeign, openInstance, readCommits, requireNoOtherMachine } from './fence/instance.ts'
+import { canConnectTo, isLoopback } from '#protocols/dns/special-addresses.ts'
+import {
+  fenceIfCopied,
+  type Instance,
+  markIfForeign,
+  openInstance,
+  readCommits,
+  requireNoOtherMachine,
+} from './fence/instance.ts'
 import { openKeyRing, settleMasterKey } from './master-key.ts'
 import { migrations } from './migrations.ts'
-import { createOutgoingFetch } from './outgoing.ts'
 
 const CHECKPOINT_BYTES = 64 * MiB
 
@@ -449,3 +456,60 @@ export const toCorruptionError = (path: string, remedy: string, error: unknown):
 /** Describes a corrupt file to the operator. @param error SQLite's error */
 export const describeCorruption = (path: string, remedy: string, error: unknown): string =>
   `The file ${path} ${isNotADatabase(error) ? 'is not a database' : 'is corrupt'}; ${remedy}.`
+
+export interface OutgoingOptions extends Pick<App, 'config' | 'clock' | 'ownPorts'> {
+  readonly resolver: DnsClient
+  /** From `readCertificateAuthorities`. */
+  readonly authorities: readonly string[] | undefined
+}
+
+/** Creates the fetch; it opens no connection until called. */
+export function createOutgoingFetch({ config, clock, resolver, ownPorts, authorities }: OutgoingOptions): SafeFetch {
+  return new SafeFetch({
+    clock,
+    lookUp: (host) => lookUpHost(resolver, host),
+    isDnsWorking: () => resolver.isAnswering(),
+    findRefusal(address, port, allowsPrivate) {
+      if (!canConnectTo(address, allowsPrivate || config.allowPrivateNetworks)) return NOT_PUBLIC_PROBLEM
+      // Refuses the service's own ports even where private networks are allowed: a tenant's request would arrive there
+      // from this machine's own address, which may be trusted.
+      return ownPorts.has(port) && isOwnAddress(address) ? describeOwnPort(port) : undefined
+    },
+    ca: authorities,
+  })
+}
+
+const NOT_PUBLIC_PROBLEM =
+  'is private, loopback or reserved; the operator can allow such addresses with TASSIS_ALLOW_PRIVATE_NETWORKS.'
+
+const describeOwnPort = (port: number): string =>
+  `is this machine, and port ${port} belongs to the service itself; use the port of your own endpoint.`
+
+async function lookUpHost(resolver: Resolver, host: string): Promise<HostLookup> {
+  const found = await resolveHostAddresses(resolver, host, { ipv6: true })
+  switch (found.kind) {
+    case 'ok':
+      return found
+    case 'temporary':
+      return { kind: 'failed', reason: found.reason, isTemporary: true }
+    case 'loop':
+      return { kind: 'failed', reason: `The CNAME records of ${host} form a loop.`, isTemporary: false }
+    case 'nodata':
+    case 'nxdomain':
+      return { kind: 'failed', reason: `${host} has no address in DNS.`, isTemporary: false }
+  }
+}
+
+/** Whether `address` belongs to this machine; IPv4-mapped IPv6 (`::ffff:127.0.0.1`) counts as its IPv4 form. */
+function isOwnAddress(address: string): boolean {
+  const own = new BlockList()
+  own.addSubnet('127.0.0.0', 8, 'ipv4')
+  own.addSubnet('0.0.0.0', 8, 'ipv4')
+  own.addAddress('::1', 'ipv6')
+  own.addAddress('::', 'ipv6')
+  // Read on each call: addresses change while the service runs.
+  for (const { address: local, family } of Object.values(networkInterfaces()).flatMap((found) => found ?? [])) {
+    own.addAddress(local.split('%', 1)[0] ?? '', family === 'IPv6' ? 'ipv6' : 'ipv4')
+  }
+  return own.check(address, isIPv6(address) ? 'ipv6' : 'ipv4')
+}

@@ -1,12 +1,17 @@
 /**
- * @module The master keys of a database: where they are, whether they are the right ones, and their rotation. The first
- * key in the file or setting is the newest. A key that the database does not know there begins a rotation, so a crash
- * at any moment leaves one of two states: the new key is not in the file, or the rotation goes on at the next start.
+ * @module The master keys of a database: where they are, whether they are the right ones, and their rotation; with
+ * /v1/operator/master-keys. The first key in the file or setting is the newest. A key that the database does not know
+ * there begins a rotation, so a crash at any moment leaves one of two states: the new key is not in the file, or the
+ * rotation goes on at the next start.
  */
 import type { Database } from 'bun:sqlite'
 import { join } from 'node:path'
+import { Type } from '@sinclair/typebox'
+import { Elysia } from 'elysia'
+import { KEY_META, listOutdatedKeys, readNewestKey, shortenFingerprint } from '#app/backup/key.ts'
 import type { App } from '#features/core/app/app.ts'
-import { type AuditActor, audit, SYSTEM_ACTOR } from '#features/core/audit-logs/audit.ts'
+import { authenticated, commandRoute } from '#features/core/app/http.ts'
+import { type AuditActor, audit, SYSTEM_ACTOR, toServiceActor } from '#features/core/audit-logs/audit.ts'
 import { getMeta, setMeta } from '#features/core/events/record.ts'
 import { SEALED_COLUMNS as TOTP } from '#features/people/team/totp.ts'
 import { SEALED_COLUMNS as RESPONSES } from '#features/sending/accept/idempotency.ts'
@@ -15,15 +20,17 @@ import { SEALED_COLUMNS as DOMAINS } from '#features/setup/domains/sending.ts'
 import { SEALED_COLUMNS as WEBHOOKS } from '#features/webhooks/webhooks/manage/secrets.ts'
 import * as masterKeys from '#platform/crypto/crypto.ts'
 import { countSealed, type Resealing, resealAll, type SealedColumns } from '#platform/crypto/sealed-columns.ts'
-import type { Tx } from '#platform/db/commit.ts'
+import type { Tx } from '#platform/db/open.ts'
 import { runAsCaller } from '#platform/disk/data-owner.ts'
 import { conflict } from '#platform/errors.ts'
+import { dataBody, isoTimeOrNull } from '#platform/http/envelope.ts'
+import { withoutTimeLimit } from '#platform/http/request-context.ts'
+import { Count, DataBody, Nullable, Text, TextOrNull, Timestamp } from '#platform/http/schemas.ts'
 import type { Log } from '#platform/log/log.ts'
 import { perOwner } from '#platform/per-owner.ts'
 import { shareRun } from '#platform/queue/share-run.ts'
 import { type Config, ConfigError } from '#platform/settings/config.ts'
-import type { Millis } from '#platform/time/clock.ts'
-import { KEY_META, listOutdatedKeys, readNewestKey, shortenFingerprint } from './key-meta.ts'
+import type { Millis } from '#platform/units.ts'
 
 const SEALED: readonly SealedColumns[] = [...DOMAINS, ...DNS, ...WEBHOOKS, ...TOTP, ...RESPONSES]
 
@@ -242,3 +249,52 @@ export async function listMasterKeys({ db, keys }: Pick<App, 'db' | 'keys'>) {
     newest_since: since === undefined ? null : Number(since),
   }
 }
+
+const MasterKey = Type.Object({
+  key: TextOrNull('Fingerprint, shortened; null: secrets whose key is not there.'),
+  is_newest: Type.Boolean({ description: 'Whether it seals and signs everything new.' }),
+  secrets: Count('Number of secrets in the database that are sealed under it.'),
+  is_needed: Type.Boolean({
+    description: 'Whether it may still seal something; without a key: whether anything is lost.',
+  }),
+})
+
+const RotatedMasterKey = Type.Object({
+  key: Text('Fingerprint of the newest key, shortened.'),
+  former: Type.Array(Type.String(), { description: 'Fingerprints of the former keys, newest first.' }),
+  path: TextOrNull('File that now holds the keys; null: they are in TASSIS_MASTER_KEY.'),
+  was_begun: Type.Boolean({ description: 'True: a rotation that had begun before was finished; no key was created.' }),
+  resealed: Count('Number of secrets that were sealed again.'),
+  unreadable: Count('Number of secrets that no key opens; they stay as they are.'),
+})
+
+export const masterKeyRoutes = (app: App) =>
+  new Elysia({ prefix: '/v1/operator/master-keys' })
+    .use(authenticated)
+    .get(
+      '/',
+      async () => {
+        const { keys, newest_since: since } = await listMasterKeys(app)
+        return { ...dataBody(keys), newest_since: isoTimeOrNull(since) }
+      },
+      {
+        response: Type.Object({
+          data: Type.Array(MasterKey),
+          newest_since: Nullable(Timestamp(), { description: 'When the newest became that; null: it is the first.' }),
+        }),
+        detail: commandRoute('List the master keys', 'Newest first.'),
+      },
+    )
+    .post(
+      '/rotate',
+      async ({ actor, request }) =>
+        dataBody(await withoutTimeLimit(request, () => rotateMasterKey(app, toServiceActor(actor)))),
+      {
+        response: DataBody(RotatedMasterKey),
+        detail: commandRoute(
+          'Rotate the master key',
+          'Creates a key and seals every stored secret again under it; finishes a rotation that had begun instead.',
+          { 409: ['master_key_not_writable', 'The keys are where the service cannot write, or there are too many.'] },
+        ),
+      },
+    )

@@ -5,7 +5,7 @@ import { authenticated, commandRoute, operatorRoute } from '#features/core/app/h
 import { showView } from '#features/core/audit-logs/audit.ts'
 import type { RunningSubmission } from '#features/drop-in/submission/start.ts'
 import { readFileSystem } from '#features/lifecycle/retention/disk.ts'
-import { FILE_SYSTEM_FIELDS } from '#features/lifecycle/retention/disk-model.ts'
+import { FILE_SYSTEM_FIELDS } from '#features/lifecycle/retention/disk-routes.ts'
 import { countQueueEntries } from '#features/receiving/inbound/process/queue.ts'
 import { getLaneReader } from '#features/sending/delivery/control/queue-view.ts'
 import type { RunningDelivery } from '#features/sending/delivery/start.ts'

@@ -3,7 +3,7 @@
  * response. Implements only what it needs of HTTP, to use little CPU.
  */
 import { connect, type Socket } from 'node:net'
-import { CommandError } from '#app/cli/errors.ts'
+import { CommandError } from '#app/cli/options.ts'
 import { systemClock } from '#platform/time/clock.ts'
 
 /** What is written, piece by piece, each after the reply to the one before. The last reply decides. */

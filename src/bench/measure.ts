@@ -8,11 +8,19 @@ import { join } from 'node:path'
 import type { Command } from 'commander'
 import { createWholeNumberParser, withJson } from '#app/cli/options.ts'
 import { formatTable, type JsonOption, printResult } from '#app/cli/output.ts'
+import { openApp } from '#app/create.ts'
 import { loadConfig } from '#app/settings.ts'
 import { VERSION } from '#app/version.ts'
+import type { Account } from '#features/core/accounts/accounts.ts'
+import type { App } from '#features/core/app/app.ts'
+import { createAccount, toOperatorActor } from '#features/people/sub-accounts/sub-accounts.ts'
+import { createApiKey } from '#features/setup/api-keys/keys.ts'
+import { createDomain } from '#features/setup/domains/domains.ts'
+import { vouchForDomain } from '#features/setup/domains/verify.ts'
 import { syncFile } from '#platform/disk/replace-file.ts'
+import { formatUuid } from '#platform/ids.ts'
 import type { Config } from '#platform/settings/config.ts'
-import { createDataDirectory, type Fill } from './data-directory.ts'
+import { SENDER_DOMAIN } from './mails.ts'
 
 /** The name in JSON, the title of the row and the digits after the point. */
 export type Figure = readonly [name: string, title: string, digits: number]
@@ -172,4 +180,25 @@ function formatResults({ description, figures }: Benchmark, results: readonly Re
   ])
   const headings = ['', ...results.flatMap(({ column }) => [column.toUpperCase(), ''])]
   return ['', description, '', formatTable(headings, rows)]
+}
+
+/** Stores more in a new data directory. @param domainId UUID of SENDER_DOMAIN */
+export type Fill = (app: App, account: Account, domainId: string) => Promise<void>
+
+/** Returns the API key. */
+export async function createDataDirectory(config: Config, fill?: Fill): Promise<string> {
+  const opened = openApp(config)
+  try {
+    const { app } = opened
+    const account = await createAccount(app, { name: 'Bench', email: 'owner@bench.test', plan: 'unlimited' })
+    const actor = toOperatorActor(account)
+    const { domain } = await createDomain(app, actor, SENDER_DOMAIN)
+    const domainId = formatUuid(domain.uuid)
+    await vouchForDomain(app, actor, domainId)
+    const { key } = await createApiKey(app, actor, { name: 'bench' })
+    await fill?.(app, account, domainId)
+    return key
+  } finally {
+    await opened.close()
+  }
 }

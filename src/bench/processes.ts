@@ -3,7 +3,7 @@ import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { createInterface } from 'node:readline'
 import { Readable } from 'node:stream'
-import { CommandError } from '#app/cli/errors.ts'
+import { CommandError } from '#app/cli/options.ts'
 import { systemClock } from '#platform/time/clock.ts'
 
 const PROGRAM = Bun.isStandaloneExecutable

@@ -2,10 +2,17 @@
 import type { Command } from 'commander'
 import { systemClock } from '#platform/time/clock.ts'
 import { days } from '#platform/units.ts'
-import type { Fill } from './data-directory.ts'
 import { type LoadResult, openHttp, runLoad } from './load.ts'
 import { createRequestBuilder, HTML_BYTES, type RequestOptions, TEXT_BYTES } from './mails.ts'
-import { type Benchmark, type Figure, latencyFigures, parsePositive, type Values, withMeasuring } from './measure.ts'
+import {
+  type Benchmark,
+  type Figure,
+  type Fill,
+  latencyFigures,
+  parsePositive,
+  type Values,
+  withMeasuring,
+} from './measure.ts'
 import { observe, readUsage, startService } from './processes.ts'
 import { startReceiver } from './receiver.ts'
 

@@ -133,3 +133,22 @@ export function systemCodeOf(error: unknown): string {
 }
 
 export const isOutOfFiles = (error: unknown): boolean => /^E[MN]FILE$/.test(systemCodeOf(error))
+
+/** The result of `read`; undefined when it throws. */
+export function attempt<T>(read: () => T): T | undefined {
+  try {
+    return read()
+  } catch {
+    return undefined
+  }
+}
+
+/** The result of `read`; undefined when its file or folder does not exist. Throws any other error. */
+export function unlessMissing<T>(read: () => T): T | undefined {
+  try {
+    return read()
+  } catch (error) {
+    if (systemCodeOf(error) === 'ENOENT') return undefined
+    throw error
+  }
+}

@@ -1,5 +1,5 @@
 /** @module Objects in parsed JSON. */
-import { attempt } from './attempt.ts'
+import { attempt } from './errors.ts'
 
 export type JsonObject = Readonly<Record<string, unknown>>
 

@@ -1,5 +1,5 @@
 /** @module Forms of texts and times for people: in commands, reasons and findings. */
-import type { Millis } from './time/clock.ts'
+import type { Millis } from './units.ts'
 
 /** Cuts text to `maxLength` characters, between two of them, with an ellipsis. */
 export const truncate = (text: string, maxLength: number): string =>

@@ -1,7 +1,7 @@
 /** @module Tests that `tassis check` checks exactly the consistency rules that the features declare. */
 import { expect, test } from 'bun:test'
 import { join } from 'node:path'
-import { CONSISTENCY_RULES } from '#app/consistency-rules.ts'
+import { CONSISTENCY_RULES } from '#app/cli/check.ts'
 
 const ROOT = join(import.meta.dir, '../..')
 

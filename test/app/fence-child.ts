@@ -1,5 +1,5 @@
 /** Fences the copies named by its arguments, one after another, and says so; then waits: the test kills it. */
-import { fenceIfCopied } from '#app/fence/fence-copy.ts'
+import { fenceIfCopied } from '#app/fence/instance.ts'
 import { openDatabase } from '#platform/db/open.ts'
 import { createLog } from '#platform/log/log.ts'
 

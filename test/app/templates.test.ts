@@ -48,8 +48,7 @@ test('templates of Postmark are imported with their layouts and numbers; the res
   const run = (token: string) => runTassisProcess(command, data.settings, `${token}\n`)
   expect(await run('wrong')).toMatchObject({
     exitCode: 1,
-    stderr:
-      'tassis: Postmark, /templates, status 401: it does not accept the key.\n',
+    stderr: 'tassis: Postmark, /templates, status 401: it does not accept the key.\n',
   })
   const imported = await run(TOKEN)
   expect(imported).toMatchObject({ exitCode: 1, stderr: '' })

@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from 'bun:test'
 import { listAccounts } from '#features/core/accounts/accounts.ts'
 import { record } from '#features/core/events/record.ts'
-import { createAccount, toOperatorActor } from '#features/people/sub-accounts/create-account.ts'
+import { createAccount, toOperatorActor } from '#features/people/sub-accounts/sub-accounts.ts'
 import { createDomain } from '#features/setup/domains/domains.ts'
 import { createRoute } from '#features/webhooks/inbound-routes/inbound-routes.ts'
 import { createWebhook } from '#features/webhooks/webhooks/manage/change.ts'

@@ -1,7 +1,7 @@
 /** @module The frame of the dashboard in Chromium, with the real service: session, keyboard, live updates, security. */
 import { afterAll, beforeAll, expect, test } from 'bun:test'
 import type { Page } from 'playwright-core'
-import { createAccount, toOperatorActor } from '#features/people/sub-accounts/create-account.ts'
+import { createAccount, toOperatorActor } from '#features/people/sub-accounts/sub-accounts.ts'
 import { systemClock } from '#platform/time/clock.ts'
 import { seconds } from '#platform/units.ts'
 import { eventually } from '#test/support/browser.ts'

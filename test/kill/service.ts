@@ -4,7 +4,7 @@ import { join } from 'node:path'
 import { openApp } from '#app/create.ts'
 import { loadConfig } from '#app/settings.ts'
 import { deriveEventUuid } from '#features/core/events/record.ts'
-import { createAccount, toOperatorActor } from '#features/people/sub-accounts/create-account.ts'
+import { createAccount, toOperatorActor } from '#features/people/sub-accounts/sub-accounts.ts'
 import { createApiKey } from '#features/setup/api-keys/keys.ts'
 import { createDomain } from '#features/setup/domains/domains.ts'
 

@@ -5,8 +5,7 @@
 
 import { Database } from 'bun:sqlite'
 import { join } from 'node:path'
-import { hideDeletedAccounts } from '#app/cli/check.ts'
-import { checkConsistency } from '#app/consistency-rules.ts'
+import { checkConsistency, hideDeletedAccounts } from '#app/cli/check.ts'
 import type { Actor } from '#features/core/app/app.ts'
 import { acceptEmail } from '#features/sending/accept/accept.ts'
 import { createDraft } from '#features/sending/accept/draft.ts'

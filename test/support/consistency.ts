@@ -2,8 +2,7 @@
 import { Database } from 'bun:sqlite'
 import { expect } from 'bun:test'
 import { join } from 'node:path'
-import { hideDeletedAccounts } from '#app/cli/check.ts'
-import { checkConsistency } from '#app/consistency-rules.ts'
+import { checkConsistency, hideDeletedAccounts } from '#app/cli/check.ts'
 import { checkBalances, readBalances } from '#features/sending/queue/consistency.ts'
 import type { TestApp } from './app.ts'
 

@@ -3,7 +3,7 @@ import type { App } from '#features/core/app/app.ts'
 import type { DeliveryScheduler } from '#features/sending/delivery/schedule/scheduler.ts'
 import { domainOfLane, isBulkLane } from '#features/sending/queue/lanes.ts'
 import { claimDue, countOpen, QUEUE_START } from '#features/sending/queue/queue.ts'
-import type { Tx } from '#platform/db/commit.ts'
+import type { Tx } from '#platform/db/open.ts'
 
 /** Claims due mail of a lane, or of the ordinary lanes of a domain or `sandbox`. */
 export function claimDueTo(tx: Tx, to: string, due: Parameters<typeof claimDue>[2]): ReturnType<typeof claimDue> {

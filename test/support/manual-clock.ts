@@ -1,5 +1,6 @@
 /** @module A clock for tests that only moves when a test moves it. */
-import type { Clock, Millis, Timer } from '#platform/time/clock.ts'
+import type { Clock, Timer } from '#platform/time/clock.ts'
+import type { Millis } from '#platform/units.ts'
 
 /** A clock that only `advance` moves; timers fire in order of their time. For tests. */
 export class ManualClock implements Clock {

@@ -9,8 +9,7 @@ import { answerRequest } from '#platform/process/worker-answer.ts'
 import { systemClock } from '#platform/time/clock.ts'
 import { type BackupRequest, createBackup } from './create-backup.ts'
 import { BackupError } from './errors.ts'
-import { describeManifest, type Manifest } from './manifest.ts'
-import { removeOldBackups, toBackupName } from './names.ts'
+import { describeManifest, type Manifest, removeOldBackups, toBackupName } from './manifest.ts'
 import { S3Backups, type S3Target } from './s3.ts'
 
 export interface BackupJob extends BackupRequest {

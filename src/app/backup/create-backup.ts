@@ -21,7 +21,6 @@ import { isoTime } from '#platform/http/envelope.ts'
 import { formatSize } from '#platform/settings/setting-kinds.ts'
 import type { Clock } from '#platform/time/clock.ts'
 import { MiB } from '#platform/units.ts'
-import { listOutdatedKeys, readNewestKey } from '../key-meta.ts'
 import { formatVersion } from '../version.ts'
 import { BackupError, explainWriteError } from './errors.ts'
 import {
@@ -34,9 +33,9 @@ import {
   writeChunks,
   writeText,
 } from './files.ts'
-import { findMissingKeys, formatKeys } from './key.ts'
+import { findMissingKeys, formatKeys, listOutdatedKeys, readNewestKey } from './key.ts'
 import * as manifests from './manifest.ts'
-import { findBackups, removeLeftovers, toBackupName, toPartialName } from './names.ts'
+import { findBackups, removeLeftovers, toBackupName, toPartialName } from './manifest.ts'
 
 export interface BackupRequest {
   readonly dataDir: string

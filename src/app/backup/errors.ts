@@ -1,5 +1,5 @@
 /** @module The failure of a backup or a restore, as one sentence for the operator. */
-import { CommandError } from '#app/cli/errors.ts'
+import { CommandError } from '#app/cli/options.ts'
 import { describeOwner } from '#platform/disk/data-owner.ts'
 import { isDiskFull } from '#platform/disk/storage-errors.ts'
 import { systemCodeOf } from '#platform/errors.ts'

@@ -1,12 +1,32 @@
-/** @module Finds the master key of a data directory, for backups that hold it and restores that need it. */
+/**
+ * @module The master keys that a database needs, as it records them, and the key of a data directory, for backups that
+ * hold it and restores that need it.
+ */
+import type { Database } from 'bun:sqlite'
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { shortenFingerprint } from '#app/key-meta.ts'
+import { getMeta } from '#features/core/events/record.ts'
 import { KeyRing, parseMasterKeys } from '#platform/crypto/crypto.ts'
 import { systemCodeOf } from '#platform/errors.ts'
 import type { Config } from '#platform/settings/config.ts'
 import { BackupError } from './errors.ts'
 import { KEY_FILE } from './manifest.ts'
+
+export const KEY_META = {
+  newest: 'master_key',
+  /** Fingerprints of keys under which something may still be sealed, separated by blanks. */
+  outdated: 'master_keys_outdated',
+} as const
+
+const SHOWN_LENGTH = 12
+export const shortenFingerprint = (fingerprint: string): string => fingerprint.slice(0, SHOWN_LENGTH)
+
+/** Fingerprint of the newest key; undefined in a database that was never opened with a key. */
+export const readNewestKey = (db: Database): string | undefined => getMeta(db, KEY_META.newest)
+
+/** Fingerprints of the former keys that are still needed, because a rotation has not ended. */
+export const listOutdatedKeys = (db: Database): string[] =>
+  (getMeta(db, KEY_META.outdated) ?? '').split(' ').filter(Boolean)
 
 type KeyConfig = Pick<Config, 'dataDir' | 'masterKey' | 'masterKeyFile'>
 

@@ -7,7 +7,6 @@
 import { existsSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { rename, rm } from 'node:fs/promises'
 import { join } from 'node:path'
-import { readNewestKey } from '#app/key-meta.ts'
 import { STORES } from '#platform/content/files.ts'
 import { syncFolder } from '#platform/content/synced-files.ts'
 import { parseMasterKeys } from '#platform/crypto/crypto.ts'
@@ -17,7 +16,7 @@ import { lockDirectory } from '#platform/disk/lock.ts'
 import { RESTORE_MARKER } from '../create.ts'
 import { BackupError, explainWriteError } from './errors.ts'
 import { checkDatabase, digest, writeChunks, writeText } from './files.ts'
-import { findMissingKeys, formatKeys } from './key.ts'
+import { findMissingKeys, formatKeys, readNewestKey } from './key.ts'
 import * as manifests from './manifest.ts'
 
 export interface RestoreRequest {

@@ -6,13 +6,20 @@
 
 import { join } from 'node:path'
 import { S3Client } from 'bun'
-import { CommandError } from '#app/cli/errors.ts'
+import { CommandError } from '#app/cli/options.ts'
 import type { Config } from '#platform/settings/config.ts'
 import { parseS3Url, type S3Place } from '#platform/settings/s3-url.ts'
 import { MiB } from '#platform/units.ts'
 import { BackupError } from './errors.ts'
-import { type BackupReader, formatManifest, MANIFEST_FILE, type Manifest, parseManifest } from './manifest.ts'
-import { isBackupName, sortBackupNames } from './names.ts'
+import {
+  type BackupReader,
+  formatManifest,
+  isBackupName,
+  MANIFEST_FILE,
+  type Manifest,
+  parseManifest,
+  sortBackupNames,
+} from './manifest.ts'
 
 export interface S3Target extends S3Place {
   readonly accessKeyId: string

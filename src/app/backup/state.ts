@@ -4,13 +4,12 @@
  */
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { attempt } from '#platform/attempt.ts'
 import { giveFileToOwner } from '#platform/disk/data-owner.ts'
 import { replaceFileSync } from '#platform/disk/replace-file.ts'
+import { attempt } from '#platform/errors.ts'
 import { isoTime } from '#platform/http/envelope.ts'
 import type { Config } from '#platform/settings/config.ts'
-import type { Millis } from '#platform/time/clock.ts'
-import { hours } from '#platform/units.ts'
+import { hours, type Millis } from '#platform/units.ts'
 import type { BackupReport } from './backup-worker.ts'
 
 /** What a scheduled backup that succeeded leaves. */

@@ -10,8 +10,7 @@ import { SCOPES } from '#features/setup/api-keys/scopes.ts'
 import { IF_FOREIGN_KEY } from '../master-key.ts'
 import { type CommandApi, findOne, readRows } from './api.ts'
 import type { Command, Context, ListContext } from './command.ts'
-import { CommandError, UsageError } from './errors.ts'
-import { collectOption, createWholeNumberParser, readInput } from './options.ts'
+import { CommandError, collectOption, createWholeNumberParser, readInput, UsageError } from './options.ts'
 import { formatFields, formatPage, formatUtc, joinParagraphs, printResult, printSecret } from './output.ts'
 
 /** The account that a person names by its ID or name. */

@@ -13,8 +13,7 @@ import { ACCOUNT_HEADER } from '../admin-fetch.ts'
 import { loadConfig } from '../settings.ts'
 import { VERSION } from '../version.ts'
 import { type CallOptions, type Fetch, withFetch } from './call.ts'
-import { CommandError } from './errors.ts'
-import type { AccountOption } from './options.ts'
+import { type AccountOption, CommandError } from './options.ts'
 
 export type CommandApi = Api &
   OperatorApi & {

@@ -5,23 +5,28 @@
  */
 import { join, resolve } from 'node:path'
 import { Option } from 'commander'
-import { attempt } from '#platform/attempt.ts'
 import { describeOwner, runAsOwner } from '#platform/disk/data-owner.ts'
+import { attempt } from '#platform/errors.ts'
 import { requireReadable } from '#platform/replication/position.ts'
 import { systemClock } from '#platform/time/clock.ts'
 import type { BackupReport } from '../backup/backup-worker.ts'
 import { BackupError } from '../backup/errors.ts'
 import { findMissingKeys, formatKeys, readConfiguredKey, readKeyFile, readKeyText } from '../backup/key.ts'
-import { type BackupReader, compareFiles, describeManifest, listNeededKeys, openBackup } from '../backup/manifest.ts'
-import { findBackups } from '../backup/names.ts'
+import {
+  type BackupReader,
+  compareFiles,
+  describeManifest,
+  findBackups,
+  listNeededKeys,
+  openBackup,
+} from '../backup/manifest.ts'
 import { restoreBackup } from '../backup/restore.ts'
 import { readS3Target, S3Backups } from '../backup/s3.ts'
 import { createScheduledJob, runBackup, runConfiguredBackup } from '../backup/scheduled.ts'
 import { loadConfig } from '../settings.ts'
 import { requireData } from './call.ts'
 import type { Command } from './command.ts'
-import { UsageError } from './errors.ts'
-import { createWholeNumberParser } from './options.ts'
+import { createWholeNumberParser, UsageError } from './options.ts'
 import { formatFields, type JsonOption, printResult } from './output.ts'
 
 interface BackupOptions extends JsonOption {

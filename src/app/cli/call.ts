@@ -34,7 +34,7 @@ import {
 import { createHttp } from '../http.ts'
 import { loadConfig } from '../settings.ts'
 import { VERSION } from '../version.ts'
-import { CommandError } from './errors.ts'
+import { CommandError } from './options.ts'
 
 export interface CallOptions {
   /** Whether the command may set up an empty data directory; otherwise it fails. */

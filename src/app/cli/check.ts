@@ -2,27 +2,59 @@
  * @module `tassis check`: recounts every counter and checks the consistency rules. Reads over its own connection in
  * one read transaction, so it sees one moment of a running service. Never writes.
  */
-
 import type { Database } from 'bun:sqlite'
 import { existsSync } from 'node:fs'
 import { join } from 'node:path'
+import * as sequences from '#features/audience/sequences/consistency.ts'
+import * as accounts from '#features/core/accounts/consistency.ts'
 import { verifyAuditLog } from '#features/core/audit-logs/chain.ts'
 import { describeDamagedContent } from '#features/core/content-gc/damaged-content.ts'
+import * as events from '#features/core/events/consistency.ts'
+import * as agentMailboxes from '#features/receiving/agent-mailboxes/consistency.ts'
+import * as complaints from '#features/receiving/complaints/consistency.ts'
+import * as inbound from '#features/receiving/inbound/api/consistency.ts'
+import * as analytics from '#features/reporting/analytics/consistency.ts'
+import * as broadcasts from '#features/sending/broadcasts/consistency.ts'
+import * as deadLetters from '#features/sending/dead-letters/consistency.ts'
+import * as queue from '#features/sending/queue/consistency.ts'
 import { checkBalances, readBalances } from '#features/sending/queue/consistency.ts'
+import * as tracking from '#features/sending/tracking/consistency.ts'
+import * as contactStore from '#features/setup/contact-store/consistency.ts'
+import * as suppressionStore from '#features/setup/suppression-store/consistency.ts'
+import * as webhooks from '#features/webhooks/webhooks/manage/consistency.ts'
 import { blobPath, ENCODING, formatMonth, idOfRef, monthOfRef } from '#platform/content/read.ts'
-import { MAX_DIFFERENCES, type Violation } from '#platform/db/consistency.ts'
+import { type ConsistencyRule, checkRule, MAX_DIFFERENCES, type Violation } from '#platform/db/consistency.ts'
 import { isDatabaseCorrupt } from '#platform/db/corruption.ts'
 import { openReadOnly } from '#platform/db/open.ts'
 import { isoTime } from '#platform/http/envelope.ts'
 import { formatUuid } from '#platform/ids.ts'
 import type { Config } from '#platform/settings/config.ts'
 import { systemClock } from '#platform/time/clock.ts'
-import { checkConsistency } from '../consistency-rules.ts'
 import { describeCorruption, RESTORE_REMEDY } from '../create.ts'
 import { openKeyRing, requireKeysOf } from '../master-key.ts'
 import type { Command } from './command.ts'
 import { withSnapshot } from './local.ts'
 import { formatPage, toPrintable } from './output.ts'
+
+/** A rule that reads tables of several features belongs to the last of them in rank order. */
+export const CONSISTENCY_RULES: readonly ConsistencyRule[] = [
+  accounts,
+  events,
+  agentMailboxes,
+  complaints,
+  inbound,
+  analytics,
+  broadcasts,
+  deadLetters,
+  queue,
+  tracking,
+  contactStore,
+  suppressionStore,
+  sequences,
+  webhooks,
+].flatMap((rules) => Object.values<unknown>(rules).filter((rule): rule is ConsistencyRule => typeof rule === 'object'))
+
+export const checkConsistency = (db: Database): Violation[] => CONSISTENCY_RULES.map((rule) => checkRule(db, rule))
 
 /**
  * Tables whose rows belong to an account through a row of another table. The condition selects the rows whose account

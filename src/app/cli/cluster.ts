@@ -11,7 +11,7 @@ import { findStepDownObstacle, readClusterStatus } from '../cluster/status.ts'
 import { listProblems, loadLog } from '../doctor/checks/cluster.ts'
 import { loadConfig } from '../settings.ts'
 import type { Command } from './command.ts'
-import { CommandError } from './errors.ts'
+import { CommandError } from './options.ts'
 import {
   formatCount,
   formatFromNow,

@@ -12,8 +12,15 @@ import { truncate } from '#platform/text.ts'
 import { systemClock } from '#platform/time/clock.ts'
 import { type CommandApi, findAccountFilter, findOne, pageSize, readRows } from './api.ts'
 import type { Command, Context, ListContext } from './command.ts'
-import { CommandError, UsageError } from './errors.ts'
-import { type AccountOption, collectOption, confirmAction, parseTimeOption, TIME_FORMS } from './options.ts'
+import {
+  type AccountOption,
+  CommandError,
+  collectOption,
+  confirmAction,
+  parseTimeOption,
+  TIME_FORMS,
+  UsageError,
+} from './options.ts'
 import {
   formatCount,
   formatFields,

@@ -15,8 +15,7 @@ import { loadConfig } from '../settings.ts'
 import { sendAll } from './api.ts'
 import { requireData } from './call.ts'
 import type { Command, Context } from './command.ts'
-import { CommandError } from './errors.ts'
-import { confirmAction, parseInstantOption, parseTimeOption, TIME_FORMS } from './options.ts'
+import { CommandError, confirmAction, parseInstantOption, parseTimeOption, TIME_FORMS } from './options.ts'
 import { formatFields, formatPage, formatValue, joinParagraphs, print, printResult } from './output.ts'
 
 interface FenceOptions {

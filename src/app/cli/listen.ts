@@ -10,16 +10,22 @@ import { API, type Api, type WebhookPayload } from '#client/api.ts'
 import { createClient, TassisError } from '#client/client.ts'
 import { PAYLOAD_EVENTS, PAYLOAD_FORMATS, type PayloadFormat } from '#features/webhooks/webhooks/event-names.ts'
 import { createRequestHeaders } from '#features/webhooks/webhooks/manage/signature.ts'
-import { attempt } from '#platform/attempt.ts'
 import { hmacSha256 } from '#platform/crypto/crypto.ts'
+import { attempt } from '#platform/errors.ts'
 import type { Config } from '#platform/settings/config.ts'
 import { sleepUntilAborted, systemClock } from '#platform/time/clock.ts'
 import { seconds } from '#platform/units.ts'
 import { loadConfig } from '../settings.ts'
 import { findServiceUrl } from './api.ts'
 import type { Command } from './command.ts'
-import { CommandError, UsageError } from './errors.ts'
-import { collectOption, createWholeNumberParser, parseUrlOption, readKeyFile } from './options.ts'
+import {
+  CommandError,
+  collectOption,
+  createWholeNumberParser,
+  parseUrlOption,
+  readKeyFile,
+  UsageError,
+} from './options.ts'
 import { print, toPrintable } from './output.ts'
 
 const POLL_MS = seconds(1)

@@ -23,8 +23,7 @@ import { migrations } from '../migrations.ts'
 import { loadConfig, toSettingRecord } from '../settings.ts'
 import { callService } from './api.ts'
 import type { Command } from './command.ts'
-import { UsageError } from './errors.ts'
-import { type AccountOption, parseInstantOption, TIME_FORMS } from './options.ts'
+import { type AccountOption, parseInstantOption, TIME_FORMS, UsageError } from './options.ts'
 import { formatFields, formatPage, formatSize, type JsonOption, joinParagraphs, printResult } from './output.ts'
 
 /**

@@ -1,16 +1,32 @@
 /**
- * @module What commands take: options that several share, times as an operator writes them, a file or
- * standard input, and a yes before a change.
+ * @module What commands take: options that several share, times as an operator writes them, a file or standard input,
+ * and a yes before a change. Also the errors with which they end.
  */
 import { readFileSync } from 'node:fs'
 import { type Command, InvalidArgumentError } from 'commander'
 import { runAsCaller } from '#platform/disk/data-owner.ts'
 import { isoTime } from '#platform/http/envelope.ts'
-import type { Millis } from '#platform/time/clock.ts'
 import { toInstantRange } from '#platform/time/date-time.ts'
-import { days, hours, minutes, seconds } from '#platform/units.ts'
-import { CommandError, UsageError } from './errors.ts'
+import { days, hours, type Millis, minutes, seconds } from '#platform/units.ts'
 import { toPrintable } from './output.ts'
+
+/** A failure in one sentence; the command ends with exit code 1. */
+export class CommandError extends Error {
+  readonly code: string
+
+  /** @param code for programs: stable, in snake_case */
+  constructor(message: string, code = 'command_failed') {
+    super(message)
+    this.code = code
+  }
+}
+
+/** Options or arguments that make no sense, found before anything was done; the command ends with exit code 2. */
+export class UsageError extends CommandError {
+  constructor(message: string, code = 'wrong_usage') {
+    super(message, code)
+  }
+}
 
 export interface AccountOption {
   readonly account?: string | undefined

@@ -7,8 +7,7 @@ import { systemClock } from '#platform/time/clock.ts'
 import { seconds } from '#platform/units.ts'
 import { type CommandApi, findOne } from './api.ts'
 import type { Command, Context } from './command.ts'
-import { UsageError } from './errors.ts'
-import { collectOption, confirmAction, readInput } from './options.ts'
+import { collectOption, confirmAction, readInput, UsageError } from './options.ts'
 import * as output from './output.ts'
 
 interface Options {

@@ -13,8 +13,7 @@ import { OPERATOR_MAIL_KINDS, type OperatorMailKind } from '#features/receiving/
 import { runAsCaller } from '#platform/disk/data-owner.ts'
 import { type CommandApi, findAccountFilter, readRows } from './api.ts'
 import type { Command, Context, ListContext } from './command.ts'
-import { CommandError, UsageError } from './errors.ts'
-import { MAX_ROWS, readInput } from './options.ts'
+import { CommandError, MAX_ROWS, readInput, UsageError } from './options.ts'
 import { formatCount, formatFields, formatPage, joinParagraphs, printResult } from './output.ts'
 
 export function addInboundCommands(program: Command): void {

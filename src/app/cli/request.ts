@@ -11,8 +11,7 @@ import { formatRelativeTime } from '#platform/text.ts'
 import { systemClock } from '#platform/time/clock.ts'
 import { type CommandApi, withApi } from './api.ts'
 import type { Command, ListContext } from './command.ts'
-import { CommandError, UsageError } from './errors.ts'
-import { type AccountOption, collectOption, readInput } from './options.ts'
+import { type AccountOption, CommandError, collectOption, readInput, UsageError } from './options.ts'
 import { formatJsonLine, type JsonOption, print, printJson, toPrintable, toPrintableLines } from './output.ts'
 
 const METHODS = ['GET', 'POST', 'PUT', 'PATCH', 'DELETE']

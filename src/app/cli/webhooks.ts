@@ -8,8 +8,7 @@ import { systemClock } from '#platform/time/clock.ts'
 import { seconds } from '#platform/units.ts'
 import { type CommandApi, pageSize, readRows } from './api.ts'
 import type { Command, Context, ListContext } from './command.ts'
-import { CommandError, UsageError } from './errors.ts'
-import { type AccountOption, MAX_ROWS } from './options.ts'
+import { type AccountOption, CommandError, MAX_ROWS, UsageError } from './options.ts'
 import { formatFields, printSecret } from './output.ts'
 
 const ROTATED =

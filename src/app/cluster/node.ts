@@ -5,9 +5,9 @@
  */
 import { existsSync, mkdirSync, rmSync } from 'node:fs'
 import { join } from 'node:path'
-import { attempt } from '#platform/attempt.ts'
 import { lockDirectory } from '#platform/disk/lock.ts'
 import { isLocked, isTransientError, toPublicReason } from '#platform/disk/storage-errors.ts'
+import { attempt } from '#platform/errors.ts'
 import { formatUuid, newUuid } from '#platform/ids.ts'
 import type { Log } from '#platform/log/log.ts'
 import { Follower, TooFarBehindError } from '#platform/replication/follower.ts'

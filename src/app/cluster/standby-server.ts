@@ -1,11 +1,11 @@
 /** @module What a node answers by HTTP while it does not lead: that it is alive, and who leads. */
+
 import { AppError } from '#platform/errors.ts'
 import type { ClusterStatus } from '#platform/replication/cluster-status.ts'
 import type { Follower } from '#platform/replication/follower.ts'
 import type { ClusterRow } from '#platform/replication/log.ts'
 import type { Config } from '#platform/settings/config.ts'
-import { readClusterMetrics } from '../metrics/cluster.ts'
-import { formatReadings } from '../metrics/table.ts'
+import { formatReadings, readClusterMetrics } from '../metrics/table.ts'
 import { respondNotReady, serveMeanwhile } from '../start-when-possible.ts'
 
 const RETRY_AFTER_SECONDS = 5

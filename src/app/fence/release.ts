@@ -1,24 +1,88 @@
 /**
  * @module What operators do with what waits as `restored` since the data were restored from a backup or a copy: see it,
- * release it, drop it.
+ * release it, drop it (/v1/operator/fence).
  */
+import { type Static, Type } from '@sinclair/typebox'
+import { Elysia } from 'elysia'
 import { dropRestoredImports } from '#features/audience/contact-lists/importer.ts'
 import { listRestoredImports } from '#features/audience/contact-lists/imports.ts'
 import { SUBSCRIPTION_MAIL_KINDS } from '#features/audience/contact-lists/subscription-mails.ts'
 import { countRestoredSteps, skipRestoredSteps } from '#features/audience/sequences/run.ts'
 import { findAccount } from '#features/core/accounts/accounts.ts'
 import type { App } from '#features/core/app/app.ts'
-import { type AuditActor, audit } from '#features/core/audit-logs/audit.ts'
+import { authenticated, operatorRoute } from '#features/core/app/http.ts'
+import { type AuditActor, audit, recordView, toServiceActor } from '#features/core/audit-logs/audit.ts'
 import { endFence, type ReleasedScope, readFence, readInstanceId } from '#features/core/fence/restored.ts'
 import { countRestoredNotices, dropRestoredNotices } from '#features/core/notices/notices.ts'
 import { dropRestoredBroadcasts, listRestoredBroadcasts } from '#features/sending/broadcasts/states.ts'
 import { parseSelector } from '#features/sending/delivery/control/operator-queue.ts'
+import { CURSOR_FIELD } from '#features/sending/delivery/control/operator-queue-routes.ts'
 import * as queueControl from '#features/sending/delivery/control/queue-control.ts'
 import { followBroadcast } from '#features/sending/newsletters/states.ts'
-import { parseDateRange } from '#platform/http/date-filter.ts'
-import { isoTime, isoTimeOrNull } from '#platform/http/envelope.ts'
+import { dateFields, parseDateRange } from '#platform/http/date-filter.ts'
+import { dataBody, isoTime, isoTimeOrNull } from '#platform/http/envelope.ts'
+import {
+  Count,
+  DataBody,
+  Filter,
+  Nullable,
+  StrictObject,
+  Text,
+  TextOrNull,
+  Timestamp,
+  Uuid,
+} from '#platform/http/schemas.ts'
 import { formatUuid } from '#platform/ids.ts'
-import type { Fence, FenceDrop, FenceRelease, FenceSelector } from './model.ts'
+
+export const FenceSelector = StrictObject({
+  account_id: Filter('Only mail of the account with this id.'),
+  domain: Filter('Only mail to this domain.'),
+  from_date: dateFields('mail accepted').from_date,
+})
+export type FenceSelector = Static<typeof FenceSelector>
+
+export const FenceDropRequest = StrictObject({
+  ...FenceSelector.properties,
+  ...CURSOR_FIELD,
+})
+
+export const Fence = Type.Object({
+  kind: Text('backup or copy.'),
+  instance: Text('Id of this instance, as in its data directory.'),
+  taken_at: Nullable(Timestamp(), { description: 'When the backup or copy was made; null: unknown.' }),
+  restored_at: Timestamp({ description: 'When the service first started with it.' }),
+  recipients: Count('Recipients whose mail waits.'),
+  broadcasts: Count('Broadcasts that wait; their emails that were enqueued are among the recipients.'),
+  contact_mails: Count('Requests for confirmation, welcomes and due steps of sequences that wait.'),
+  imports: Count('Imports of contacts that wait.'),
+  group_count: Count('Accounts and domains with waiting mail.'),
+  groups: Type.Array(
+    Type.Object({
+      account_id: Nullable(Uuid(), { description: 'Id of the account; null: it is deleted.' }),
+      account: TextOrNull('Name of the account; null: it is deleted.'),
+      domain: Text('Domain of the recipients.'),
+      recipients: Count('Number of recipients.'),
+      accepted_from: Nullable(Timestamp(), { description: 'When the first email was accepted; null: it was deleted.' }),
+      accepted_to: Nullable(Timestamp(), { description: 'When the last email was accepted; null: it was deleted.' }),
+    }),
+    { description: 'The mail by account and domain: the 1,000 with most recipients.' },
+  ),
+})
+export type Fence = Static<typeof Fence>
+
+const IS_ENDED = Type.Boolean({ description: 'Whether nothing waits as restored any more.' })
+export const FenceRelease = Type.Object({
+  released: Count('Recipients that were released.'),
+  due: Count('Recipients among them whose mail is due now; the others keep their time.'),
+  is_ended: IS_ENDED,
+})
+export type FenceRelease = Static<typeof FenceRelease>
+export const FenceDrop = Type.Object({
+  dropped: Count('Recipients whose mail was cancelled.'),
+  is_ended: IS_ENDED,
+  next_cursor: TextOrNull('There is more: repeat the request with this `cursor`. Null: all was examined.'),
+})
+export type FenceDrop = Static<typeof FenceDrop>
 
 const EVERYTHING: ReleasedScope = { accountId: null, domain: null, fromEmailId: 0 }
 
@@ -141,3 +205,43 @@ async function endFenceIfEmpty(app: App): Promise<boolean> {
   await app.commit.writeFromReserve((tx) => endFence(tx.db))
   return true
 }
+
+const ERRORS = { 404: ['account_not_found', 'No account has this id.'] } as const
+
+export const operatorFenceRoutes = (app: App) =>
+  new Elysia({ prefix: '/v1/operator/fence' })
+    .use(authenticated)
+    .get(
+      '/',
+      async ({ actor, query }) => {
+        await recordView(app, actor, { name: 'fence' })
+        return dataBody((await readFenceView(app, query)) ?? null)
+      },
+      {
+        query: FenceSelector,
+        response: DataBody(Nullable(Fence)),
+        detail: operatorRoute(
+          'Get what waits since the data were restored',
+          'From a backup or a copy, until it is released or dropped. Null: nothing waits.',
+          ERRORS,
+        ),
+      },
+    )
+    .post('/release', async ({ actor, body }) => dataBody(await releaseFence(app, toServiceActor(actor), body)), {
+      body: FenceSelector,
+      response: DataBody(FenceRelease),
+      detail: operatorRoute(
+        'Release what waits since the data were restored',
+        'It is sent, although some of it may have been sent before the restore.',
+        ERRORS,
+      ),
+    })
+    .post('/drop', async ({ actor, body }) => dataBody(await dropFence(app, toServiceActor(actor), body)), {
+      body: FenceDropRequest,
+      response: DataBody(FenceDrop),
+      detail: operatorRoute(
+        'Drop what waits since the data were restored',
+        'Mail is cancelled with an event and its quota is given back; broadcasts are cancelled. Without a selection, mail to contacts and imports end, too.',
+        ERRORS,
+      ),
+    })

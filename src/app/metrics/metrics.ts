@@ -11,11 +11,10 @@ import { certificateStates } from '#features/setup/certificates/states.ts'
 import { createReadiness } from '#features/setup/health/readiness.ts'
 import type { Log } from '#platform/log/log.ts'
 import { countOpenDescriptors, readDescriptorLimit } from '#platform/process/descriptors.ts'
-import { type Millis, systemClock, type Timer } from '#platform/time/clock.ts'
-import { seconds } from '#platform/units.ts'
-import { readCluster } from './cluster.ts'
+import { systemClock, type Timer } from '#platform/time/clock.ts'
+import { type Millis, seconds } from '#platform/units.ts'
 import { readInbound, readProviders, readQueue, readSubmission, readWebhooks } from './queue.ts'
-import { COUNTED, countBy, formatReadings, type MetricSources, type Reader } from './table.ts'
+import { COUNTED, countBy, formatReadings, type MetricSources, type Reader, readCluster } from './table.ts'
 
 const MICROSECONDS_PER_SECOND = 1_000_000
 

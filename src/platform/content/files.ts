@@ -1,7 +1,7 @@
 /** @module The files of content stores in a data directory. */
 import { readdirSync } from 'node:fs'
 import { join } from 'node:path'
-import { unlessMissing } from '../attempt.ts'
+import { unlessMissing } from '#platform/errors.ts'
 import { parseMonthName } from './read.ts'
 
 /** Content stores: databases by month with folders of large blobs, and the ids that they have issued. */

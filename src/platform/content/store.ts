@@ -10,14 +10,14 @@ import { mkdir, readdir, rename, rm } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
 import { sha256 } from '#platform/crypto/crypto.ts'
 import { toStorageError } from '#platform/disk/storage-errors.ts'
-import { type Clock, type Millis, systemClock, yieldToEventLoop } from '#platform/time/clock.ts'
+import { type Clock, systemClock, yieldToEventLoop } from '#platform/time/clock.ts'
+import { type Millis, minutes, seconds } from '#platform/units.ts'
 import type { Committer, CommitterOptions, WriteOptions } from '../db/commit.ts'
 import { prepareStatements } from '../db/open.ts'
 import { tooLittleSpace } from '../errors.ts'
 import { Counts } from '../queue/counts.ts'
 import { createMonths, MIN_INDEXED_BYTES, type Months } from './months.ts'
 import * as read from './read.ts'
-import { createRecentBlobs, type RecentBlobs } from './recent-blobs.ts'
 import { syncFolder, writeFileSynced } from './synced-files.ts'
 
 /** Month and row of a blob, in one integer. */
@@ -472,4 +472,70 @@ export async function compressFrames(part: Uint8Array): Promise<Uint8Array> {
   for (let from = 0; from < part.length; from += FRAME_BYTES)
     frames.push(await Bun.zstdCompress(part.subarray(from, from + FRAME_BYTES), { level: ZSTD_LEVEL }))
   return Buffer.concat(frames)
+}
+
+/**
+ * Maximum time between storing a blob and writing the row that references it: nothing but their commits happens in
+ * between.
+ */
+const RECENT_MS = minutes(5)
+/** Precision of the recorded times. */
+const MARK_INTERVAL_MS = seconds(30)
+
+/** When the blob with id `firstId`, and those after it, were stored. */
+interface Mark {
+  readonly atMs: number
+  readonly firstId: number
+}
+
+type RecentBlobs = ReturnType<typeof createRecentBlobs>
+
+/**
+ * Tracks the blobs that were returned recently: the rows that will reference them may not exist yet. Uses the monotonic
+ * clock, because the wall clock may jump. In memory only: a restart ends every request that could still write such a row.
+ */
+function createRecentBlobs(clock: Pick<Clock, 'monotonicMs'>) {
+  /** Ordered by time. */
+  const reusedAt = new Map<number, number>()
+  const marks = new Map<number, Mark[]>()
+  const evictOld = (): void => {
+    const before = clock.monotonicMs() - RECENT_MS
+    for (const [ref, atMs] of reusedAt) {
+      if (atMs >= before) break
+      reusedAt.delete(ref)
+    }
+    for (const [month, monthMarks] of marks) {
+      while (monthMarks[0] !== undefined && monthMarks[0].atMs + MARK_INTERVAL_MS < before) monthMarks.shift()
+      if (monthMarks.length === 0) marks.delete(month)
+    }
+  }
+  return {
+    /** Records an existing blob that was stored again. */
+    recordReused(ref: number): void {
+      evictOld()
+      reusedAt.delete(ref)
+      reusedAt.set(ref, clock.monotonicMs())
+    },
+    /** Records a new blob. */
+    recordNew(month: number, id: number): void {
+      const monthMarks = marks.get(month) ?? []
+      const last = monthMarks.at(-1)
+      if (last && clock.monotonicMs() - last.atMs < MARK_INTERVAL_MS) return
+      evictOld()
+      monthMarks.push({ atMs: clock.monotonicMs(), firstId: id })
+      marks.set(month, monthMarks)
+    },
+    wasReused(ref: number): boolean {
+      evictOld()
+      return reusedAt.has(ref)
+    },
+    /**
+     * The lowest id among a month's new blobs, whose referencing rows may not exist yet. Undefined: the month has no new
+     * blobs.
+     */
+    firstNew(month: number): number | undefined {
+      evictOld()
+      return marks.get(month)?.[0]?.firstId
+    },
+  }
 }

@@ -3,8 +3,9 @@
  * time, any number of times: a row is sealed again in the transaction that reads it. Does not know what is sealed.
  */
 import type { Database } from 'bun:sqlite'
-import { attempt } from '#platform/attempt.ts'
-import type { Committer, Tx } from '#platform/db/commit.ts'
+import type { Committer } from '#platform/db/commit.ts'
+import type { Tx } from '#platform/db/open.ts'
+import { attempt } from '#platform/errors.ts'
 import type { KeyRing } from './crypto.ts'
 
 /** The sealed columns of a table. The feature that declares the table declares these. */

@@ -2,7 +2,7 @@
  * @module Sealed tokens for links. Only this service can write or read the facts in a token, and the same facts give
  * the same token. The first octet is the format version. Does not know what the facts mean, and reads no database.
  */
-import { attempt } from '../attempt.ts'
+import { attempt } from '#platform/errors.ts'
 import type { KeyRing } from './crypto.ts'
 import { base64urlLength, decodeBase64url, decodeVarint } from './token-bytes.ts'
 

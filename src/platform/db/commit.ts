@@ -12,33 +12,14 @@
  */
 import type { Database } from 'bun:sqlite'
 import { closeSync, fdatasync, fstatSync, openSync } from 'node:fs'
-import { attempt } from '#platform/attempt.ts'
 import type { DiskGuard } from '#platform/disk/disk.ts'
 import { isLocked, toStorageError } from '#platform/disk/storage-errors.ts'
 import { type Clock, systemClock } from '#platform/time/clock.ts'
-import { AppError, tooLittleSpace } from '../errors.ts'
+import { AppError, attempt, tooLittleSpace } from '../errors.ts'
 import { FairQueue, type Owner } from '../queue/fair-queue.ts'
 import { MiB, seconds } from '../units.ts'
-import { type NonPromise, openReadOnly, prepareStatements } from './open.ts'
+import { type NonPromise, openReadOnly, prepareStatements, type Tx } from './open.ts'
 import type { Replica, WalReplica } from './replica.ts'
-
-/** Passed to each write function, which runs inside a savepoint. */
-export interface Tx {
-  readonly db: Database
-  /** Adds to a counter; the Committer's `flush` writes all additions of a group once, at its end. */
-  add(counter: string, delta: number): void
-  /**
-   * Advances a number that has no gaps, and returns it; the Committer's `flush` stores it once, at the end of the
-   * group. A write that fails gives its numbers back.
-   * @param by 0: returns the number as this write would see it
-   * @param readStored reads the number before the group
-   */
-  advance(name: string, by: number, readStored: () => number): number
-  /**
-   * Runs `run` once the group is durable, before this write's promise resolves. `run` is dropped when the write fails.
-   */
-  afterCommit(run: () => void): void
-}
 
 export interface WriteOptions {
   /**

@@ -1,6 +1,6 @@
 /**
  * @module Consistency rules for `tassis check`: what must be true of the database at every commit, and how to find
- * violations. Each feature declares its own in its `consistency.ts`; `app/consistency-rules.ts` joins them.
+ * violations. Each feature declares its own in its `consistency.ts`; `app/cli/check.ts` joins them.
  */
 import type { Database } from 'bun:sqlite'
 

@@ -3,7 +3,10 @@
  * at most once a second, and subtracts what was written since, so the result holds at each commit. Never frees or
  * writes anything itself.
  */
+
+import { statfsSync } from 'node:fs'
 import { statfs } from 'node:fs/promises'
+import { dirname, resolve } from 'node:path'
 import type { Log } from '#platform/log/log.ts'
 import { shareRun } from '#platform/queue/share-run.ts'
 import type { Config } from '#platform/settings/config.ts'
@@ -144,4 +147,22 @@ export const watchDisk = ({ dataDir, minFreeDisk }: Config, clock: Pick<Clock, '
 async function statFreeBytes(folder: string): Promise<number> {
   const { bavail, bsize } = await statfs(folder)
   return bavail * bsize
+}
+
+/** Space of a file system; `availableBytes` is what unprivileged processes may use. */
+export interface DiskSpace {
+  readonly sizeBytes: number
+  readonly availableBytes: number
+}
+
+/** Reads the space of the disk that holds the folder, or will hold it: it may not exist yet. */
+export function readDiskSpace(folder: string): DiskSpace {
+  try {
+    const { bsize, blocks, bavail } = statfsSync(folder)
+    return { sizeBytes: blocks * bsize, availableBytes: bavail * bsize }
+  } catch (error) {
+    const parent = dirname(resolve(folder))
+    if ((error as NodeJS.ErrnoException).code !== 'ENOENT' || parent === folder) throw error
+    return readDiskSpace(parent)
+  }
 }

@@ -1,9 +1,8 @@
 /**
  * @module Declares in a route's `detail` who may call it, so that authentication and the API description cannot
  * disagree. Every route under /v1 must declare this, or `server.ts` refuses to start. Other routes (pages, health) are
- * public.
+ * public. Also the errors and headers that only this route returns; the API description lists them beside the common ones.
  */
-
 /** The fields of `detail`; what they mean say the constants and functions below. */
 export interface AccessDetail {
   readonly security?: readonly unknown[]
@@ -71,3 +70,23 @@ export const describeRoute = <Access extends object>(
   description?: string,
   more: object = {},
 ) => ({ summary, ...(description !== undefined && { description }), ...access, ...more })
+
+export const ERROR_RESPONSES = 'x-refusals'
+
+/**
+ * `detail: { ..., ...errorResponses({ 409: ['name_taken', 'The name is taken.'] }) }`: for each status, the error code
+ * and when the error occurs.
+ */
+export const errorResponses = (refusals: Readonly<Record<number, readonly [code: string, when: string]>>) => ({
+  [ERROR_RESPONSES]: refusals,
+})
+
+export const RESPONSE_HEADERS = 'x-response-headers'
+
+/** Headers that a success of this route may have; each is a component of the description. */
+export const responseHeaders = (...names: readonly string[]) => ({ [RESPONSE_HEADERS]: names })
+
+export const LOCATED_AT = 'x-located-at'
+
+/** What the route creates is read at `path` and its id, not below the path of the route. */
+export const locatedAt = (path: string) => ({ [LOCATED_AT]: path })

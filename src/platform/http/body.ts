@@ -1,15 +1,22 @@
 /**
  * @module Reads request bodies within limits of bytes, memory and time, which apply before any parsing. JSON
  * everywhere; forms on public pages only; CSV where a route asks for it, whole or as a stream that its handler reads;
- * raw bytes where their signature matters. A body that no one reads costs nothing, see `unread-body.ts`.
+ * raw bytes where their signature matters. A body that no one reads costs nothing, see `body-stream.ts`.
  */
 
-import { addGarbage } from '#platform/disk/garbage.ts'
 import type { MemoryBudget, Reservation } from '#platform/process/memory-budget.ts'
 import { type Clock, limitTime } from '#platform/time/clock.ts'
 import { AppError } from '../errors.ts'
 import { KiB, MiB } from '../units.ts'
-import { bodyInterrupted, bodyTooLarge, bodyTooSlow, createBodyStream, STREAM_BYTES } from './body-stream.ts'
+import {
+  bodyInterrupted,
+  bodyTooLarge,
+  bodyTooSlow,
+  createBodyStream,
+  readOn,
+  STREAM_BYTES,
+  stopReading,
+} from './body-stream.ts'
 import {
   HEAP_BYTES_PER_JSON_VALUE,
   invalidJson,
@@ -18,7 +25,6 @@ import {
   measureJson,
   parseJson,
 } from './json.ts'
-import { readOn, stopReading } from './unread-body.ts'
 
 /**
  * Peak memory per byte of body: the bytes, the text, the strings parsed from it, and what the handler decodes.
@@ -128,7 +134,7 @@ export function createBodyReader(options: BodyReaderOptions) {
     return Math.min(maxBytesOf(sender), accepts === 'small-json' ? MAX_SMALL_BYTES : Number.POSITIVE_INFINITY)
   }
   const inTime = <T>(work: Promise<T>): Promise<T> => limitTime(clock, timeoutMs, work, bodyTooSlow)
-  const collectAfter = (bytes: number): void => addGarbage(memory, bytes)
+  const collectAfter = (bytes: number): void => memory.addGarbage(bytes)
 
   const isCrowded = (sizeBytes: number, addedBytes: number): boolean =>
     sizeBytes > LARGE_BODY_BYTES && memory.inUseBytes + addedBytes > largeBodyLimit

@@ -4,9 +4,9 @@
  * have sent nothing only after ten seconds. Linux only.
  */
 import { dlopen, ptr } from 'bun:ffi'
+import { attempt } from '#platform/errors.ts'
 import { countDescriptors, listDescriptors } from '#platform/process/descriptors.ts'
 import { systemClock, type Timer } from '#platform/time/clock.ts'
-import { attempt } from '../attempt.ts'
 import { perOwner } from '../per-owner.ts'
 
 export interface GuardOptions {

@@ -1,7 +1,7 @@
 /** @module The filters `from_date` and `to_date` of lists. */
 import { Type } from '@sinclair/typebox'
-import type { Millis } from '#platform/time/clock.ts'
 import { toInstantRange } from '#platform/time/date-time.ts'
+import type { Millis } from '#platform/units.ts'
 import { invalid } from '../errors.ts'
 
 /** Fields to spread into a query schema. `what` names the rows and their time: `emails accepted`. */

@@ -1,14 +1,15 @@
 /**
  * @module Responses with untrusted bytes, which a browser saves but never shows or runs. Long responses are sent chunk
- * by chunk, as fast as the client reads; JSON that is too long to hold in memory, too.
+ * by chunk, as fast as the client reads; JSON that is too long to hold in memory, too. Declares in a route's `detail` that
+ * it takes or returns CSV or files.
  */
-
 import type { MemoryBudget } from '#platform/process/memory-budget.ts'
 import type { Clock } from '#platform/time/clock.ts'
 import { KiB } from '../units.ts'
+import { responseHeaders } from './access.ts'
+import { acceptsBody } from './body.ts'
 import { PacedBody, type PacedSource, reserveForResponse } from './paced-body.ts'
 import { requestContext, yieldFairly } from './request-context.ts'
-import { responseHeaders } from './route-errors.ts'
 
 /**
  * Types that a browser does not run as a page or a script. Any other type, including HTML and SVG, is sent as
@@ -196,3 +197,18 @@ function formatDisposition(filename: string | null): string {
     ? `attachment; filename="${plain}"`
     : `attachment; filename="${plain}"; filename*=UTF-8''${encoded}`
 }
+
+export const CSV_TYPE = 'text/csv'
+
+/**
+ * `detail: { ..., ...csvBody('...') }`: the body is CSV; the handler gets its bytes, undefined when it is empty.
+ * @param format `csv-stream`: for a body of any length; the handler gets a `BodyStream`
+ */
+export const csvBody = (description: string, format: 'csv' | 'csv-stream' = 'csv') => ({
+  ...acceptsBody(format),
+  requestBody: { required: true, content: { [CSV_TYPE]: { schema: { type: 'string' as const, description } } } },
+})
+
+/** The response is CSV. */
+export const csvResponseSpec = (description: string) =>
+  fileResponseSpec('Done.', CSV_TYPE, { type: 'string', description })

@@ -3,8 +3,9 @@
  * generators then create one type for them. The names come from the paths (`/v1/domains/{id}` has a `Domain`) and from
  * the fields that hold them, or are the titles of the schemas.
  */
+
+import { isObject, type Json, type JsonObject } from './openapi-examples.ts'
 import { nameOfPath, toPascalCase, toSingular } from './openapi-names.ts'
-import { isObject, type Json, type JsonObject } from './openapi-schemas.ts'
 import { EXTRA } from './response-shape.ts'
 
 /** An operation with the path and method under which it is; for a webhook, its name. */

@@ -5,10 +5,11 @@
 import { swagger } from '@elysiajs/swagger'
 import type { TSchema } from '@sinclair/typebox'
 import { type AnyElysia, Elysia } from 'elysia'
-import { parseScopes } from './access.ts'
+import { ERROR_RESPONSES, LOCATED_AT, parseScopes, RESPONSE_HEADERS } from './access.ts'
 import { BODY_FORMAT } from './body.ts'
 import { EVENT_STREAM } from './event-stream.ts'
 import { type NamedOperation, shareSchemas } from './openapi-components.ts'
+import { finishParameter, type Json, type JsonObject, keepJsonOnly, toArray, toObject } from './openapi-examples.ts'
 import { toOperationId } from './openapi-names.ts'
 import {
   COMPONENTS,
@@ -17,9 +18,7 @@ import {
   readResponses,
   toResponseRef,
 } from './openapi-responses.ts'
-import { finishParameter, type Json, type JsonObject, keepJsonOnly, toArray, toObject } from './openapi-schemas.ts'
 import { REPEAT_PARAMETER } from './repeated-request.ts'
-import { ERROR_RESPONSES, LOCATED_AT, RESPONSE_HEADERS } from './route-errors.ts'
 import { isOwnApiPath, isRepeatableCreation, removeTrailingSlash } from './route-table.ts'
 
 interface WebhookDescription {

@@ -5,10 +5,9 @@
 
 import { Kind, type TSchema, Type } from '@sinclair/typebox'
 import type { ErrorDetail } from '../errors.ts'
-import { type AccessDetail, parseScopes } from './access.ts'
+import { type AccessDetail, LOCATED_AT, parseScopes } from './access.ts'
 import { BODY_FORMAT, type BodyFormat } from './body.ts'
 import { createFieldFilter, type FieldFilter } from './response-shape.ts'
-import { LOCATED_AT } from './route-errors.ts'
 import { type Check, createCheck, MAX_DETAILS, shortenField } from './validation.ts'
 
 /** More differences are another word. */

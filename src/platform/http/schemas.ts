@@ -11,9 +11,8 @@ import {
   type TSchema,
   Type,
 } from '@sinclair/typebox'
-import { attempt } from '../attempt.ts'
-import type { RowKey, RowWindow } from '../db/row-window.ts'
-import { type AppError, notFound } from '../errors.ts'
+import type { RowKey, RowWindow } from '#platform/db/open.ts'
+import { type AppError, attempt, notFound } from '../errors.ts'
 import { parseUuid, type UuidBytes } from '../ids.ts'
 import { EXTRA, STRICT_VALUES } from './response-shape.ts'
 import { invalidFields } from './validation.ts'

@@ -5,8 +5,7 @@
  */
 import { fstatSync } from 'node:fs'
 import { type Logger, pino } from 'pino'
-import { attempt } from '#platform/attempt.ts'
-import { AppError } from '#platform/errors.ts'
+import { AppError, attempt } from '#platform/errors.ts'
 import { readJournalStream } from '#platform/settings/config.ts'
 import { type Clock, systemClock } from '#platform/time/clock.ts'
 import { seconds } from '#platform/units.ts'

@@ -7,7 +7,7 @@
  * URL, and the model may run on this machine. Bun's fetch sends at most 256 concurrent requests per process, so callers
  * limit their own.
  */
-import { attempt } from '../attempt.ts'
+import { attempt } from '#platform/errors.ts'
 import { readBounded } from './bounded-fetch.ts'
 
 /** The operator's model settings. */

@@ -4,8 +4,7 @@
  * Workers, and the HTTP server closes connections when few are left.
  */
 import { closeSync, openSync, readdirSync, readFileSync, statSync } from 'node:fs'
-import { attempt } from '#platform/attempt.ts'
-import { isOutOfFiles } from '#platform/errors.ts'
+import { attempt, isOutOfFiles } from '#platform/errors.ts'
 import { perOwner } from '#platform/per-owner.ts'
 import { seconds } from '#platform/units.ts'
 

@@ -6,8 +6,8 @@
  */
 
 import type { Log } from '#platform/log/log.ts'
-import type { Clock, Millis, Timer } from '#platform/time/clock.ts'
-import { days, hours, minutes } from '#platform/units.ts'
+import type { Clock, Timer } from '#platform/time/clock.ts'
+import { days, hours, type Millis, minutes } from '#platform/units.ts'
 import { createSignal, type Signal } from './signal.ts'
 
 export interface TrustedClockOptions {

@@ -3,8 +3,8 @@
  * earlier when the loop is woken. A step that throws is logged and retried later. Knows nothing about the work
  * itself.
  */
-import type { Clock, Millis, Timer } from '#platform/time/clock.ts'
-import { minutes, seconds } from '../units.ts'
+import type { Clock, Timer } from '#platform/time/clock.ts'
+import { type Millis, minutes, seconds } from '../units.ts'
 
 export interface DueLoopOptions {
   readonly name: string

@@ -1,5 +1,7 @@
 /** @module Reads something expensive at most as often as the time it takes allows. */
-import type { Clock, Millis } from '../time/clock.ts'
+
+import type { Millis } from '#platform/units.ts'
+import type { Clock } from '../time/clock.ts'
 
 /** Reading takes at most this fraction of the time. */
 const MAX_READ_FRACTION = 0.02

@@ -6,7 +6,7 @@
  */
 import { readFileSync } from 'node:fs'
 import wasmPath from 'minijinja-js/dist/bundler/minijinja_js_bg.wasm' with { type: 'file' }
-import { attempt } from '../attempt.ts'
+import { attempt } from '#platform/errors.ts'
 import { isJsonObject } from '../json-object.ts'
 import { KiB } from '../units.ts'
 import { adaptSource, MISSING_FILTER } from './adapt.ts'

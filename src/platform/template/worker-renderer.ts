@@ -8,7 +8,8 @@
  */
 
 import { startWorker } from '#platform/process/workers.ts'
-import type { Clock, Millis, Timer } from '#platform/time/clock.ts'
+import type { Clock, Timer } from '#platform/time/clock.ts'
+import type { Millis } from '#platform/units.ts'
 import { AppError } from '../errors.ts'
 import { Counts } from '../queue/counts.ts'
 import { RoundRobin } from '../queue/round-robin.ts'

@@ -3,9 +3,7 @@
  * time.
  */
 import { uptime } from 'node:os'
-
-/** Milliseconds since the Unix epoch, UTC. */
-export type Millis = number
+import type { Millis } from '../units.ts'
 
 export interface Timer {
   /** Cancels the timer; does nothing if it has fired or was cancelled. */

@@ -3,8 +3,7 @@
  * March.
  */
 
-import { days, minutes } from '#platform/units.ts'
-import type { Millis } from './clock.ts'
+import { days, type Millis, minutes } from '#platform/units.ts'
 
 const DATE_TIME = /^(\d{4})-(\d{2})-(\d{2})(?:[T ](\d{2}):(\d{2})(?::(\d{2})(?:\.(\d{1,9}))?)?(Z|[+-]\d{2}:?\d{2})?)?$/i
 

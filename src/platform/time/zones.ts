@@ -3,9 +3,8 @@
  * begin on full hours of UTC, because stats are counted by such hours: in a zone of half or quarter hours, at the first
  * one after midnight.
  */
-import { attempt } from '../attempt.ts'
-import { hours } from '../units.ts'
-import type { Millis } from './clock.ts'
+import { attempt } from '#platform/errors.ts'
+import { hours, type Millis } from '../units.ts'
 
 export const UTC = 'UTC'
 

@@ -2,7 +2,7 @@
 import { copyFileSync, existsSync, readdirSync, readlinkSync } from 'node:fs'
 import { join } from 'node:path'
 import { SQL } from 'bun'
-import { attempt } from '#platform/attempt.ts'
+import { attempt } from '#platform/errors.ts'
 import { findFreePort } from '#test/support/free-port.ts'
 import type { Postgres } from '#test/support/postgres.ts'
 import { createDataFolder, type DataFolder, MAIN, type Settings, setUpAccount } from '../process.ts'

@@ -18,7 +18,7 @@ import {
   checkService,
 } from '#app/doctor/checks/state.ts'
 import { runChecks } from '#app/doctor/doctor.ts'
-import { fenceIfCopied } from '#app/fence/fence-copy.ts'
+import { fenceIfCopied } from '#app/fence/instance.ts'
 import { setMeta } from '#features/core/events/record.ts'
 import { endFence, markAsCopy } from '#features/core/fence/restored.ts'
 import {

@@ -1,5 +1,5 @@
 import { expect, test } from 'bun:test'
-import { codesOf } from '#platform/db/codes.ts'
+import { codesOf } from '#platform/db/open.ts'
 
 const NAMES: readonly string[] = ['red', 'green', 'blue']
 

@@ -2,8 +2,7 @@ import { describe, expect, test } from 'bun:test'
 import { readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { parseMessage } from '#protocols/mime/parse.ts'
-import type { ParsedMessage } from '#protocols/mime/parsed.ts'
-import { UnparseableError } from '#protocols/mime/parsed.ts'
+import { type ParsedMessage, UnparseableError } from '#protocols/mime/parsed.ts'
 import { CORPUS, type Expected, type ExpectedAttachment } from './corpus.ts'
 
 const FOLDER = join(import.meta.dir, '../../corpus/messages')

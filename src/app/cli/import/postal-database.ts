@@ -3,7 +3,7 @@
  * its session is read-only. First checks that all that an import reads is there.
  */
 import { SQL } from 'bun'
-import { CommandError, UsageError } from '../errors.ts'
+import { CommandError, UsageError } from '#app/cli/options.ts'
 import data from './postal.json' with { type: 'json' }
 
 const TIMEOUT_SECONDS = 10

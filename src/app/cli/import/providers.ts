@@ -5,12 +5,11 @@
 import { basename } from 'node:path'
 import { Option } from 'commander'
 import { convertMustachio } from '#features/drop-in/postmark/mustachio.ts'
-import { attempt } from '#platform/attempt.ts'
+import { attempt } from '#platform/errors.ts'
 import { isJsonObject } from '#platform/json-object.ts'
 import type { CommandApi } from '../api.ts'
 import type { Command, Context } from '../command.ts'
-import { CommandError, UsageError } from '../errors.ts'
-import { collectOption, parseUrlOption, readInput } from '../options.ts'
+import { CommandError, collectOption, parseUrlOption, readInput, UsageError } from '../options.ts'
 import { ImportTable } from './result.ts'
 import {
   type ApiOptions,

@@ -6,8 +6,7 @@ import { createClient, type Query, TassisError } from '#client/client.ts'
 import { signAws } from '#platform/crypto/sign-aws.ts'
 import { isJsonObject } from '#platform/json-object.ts'
 import { systemClock } from '#platform/time/clock.ts'
-import { CommandError, UsageError } from '../errors.ts'
-import { readInput } from '../options.ts'
+import { CommandError, readInput, UsageError } from '../options.ts'
 import data from './providers.json' with { type: 'json' }
 
 type Texts<Name extends string> = Readonly<Partial<Record<Name, string>>>

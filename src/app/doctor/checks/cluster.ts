@@ -1,5 +1,5 @@
 /** @module Checks of a cluster: its nodes, the key of this one, and what PostgreSQL does to keep commits. */
-import { attempt } from '#platform/attempt.ts'
+import { attempt } from '#platform/errors.ts'
 import type { ClusterStatus } from '#platform/replication/cluster-status.ts'
 import { ConfigError } from '#platform/settings/config.ts'
 import { findMissingKeys, readKeyText } from '../../backup/key.ts'

@@ -10,7 +10,7 @@ import type { KeyRing } from '#platform/crypto/crypto.ts'
 import { openSealedToken, sealedTokenLength, sealToken } from '#platform/crypto/sealed-token.ts'
 import { encodeVarint, MAX_VARINT_BYTES } from '#platform/crypto/token-bytes.ts'
 import type { UuidBytes } from '#platform/ids.ts'
-import type { Millis } from '#platform/time/clock.ts'
+import type { Millis } from '#platform/units.ts'
 
 /** Path of the confirmation links. */
 export const CONFIRM_PATH = '/confirm'

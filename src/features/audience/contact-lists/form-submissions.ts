@@ -5,10 +5,8 @@
 import type { Database } from 'bun:sqlite'
 import type { App } from '#features/core/app/app.ts'
 import { hmacSha256 } from '#platform/crypto/crypto.ts'
-import type { Tx } from '#platform/db/commit.ts'
-import { prepareStatements } from '#platform/db/open.ts'
-import type { Millis } from '#platform/time/clock.ts'
-import { days, hours } from '#platform/units.ts'
+import { prepareStatements, type Tx } from '#platform/db/open.ts'
+import { days, hours, type Millis } from '#platform/units.ts'
 import { toMailboxKey } from '#protocols/address/parse.ts'
 
 /** An address, for an account. */

@@ -4,8 +4,7 @@
  */
 import type { Database } from 'bun:sqlite'
 import { readFence } from '#features/core/fence/restored.ts'
-import type { Tx } from '#platform/db/commit.ts'
-import { insertSql, prepareStatements, setSql } from '#platform/db/open.ts'
+import { insertSql, prepareStatements, setSql, type Tx } from '#platform/db/open.ts'
 import { formatUuid } from '#platform/ids.ts'
 import type { contactImports } from './tables.ts'
 

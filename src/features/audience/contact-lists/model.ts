@@ -6,13 +6,11 @@ import { type Contact, MAX_COUNTED } from '#features/setup/contact-store/find.ts
 import { type ContactList, type ListedContactList, MAX_LISTED_BYTES } from '#features/setup/contact-store/lists.ts'
 import { CONTACT_STATUSES, readContactCount } from '#features/setup/contact-store/status.ts'
 import { findTemplateUuid, MAX_BODY_BYTES, MAX_SUBJECT_LENGTH } from '#features/setup/templates/templates.ts'
-import { isoTimeOrNull } from '#platform/http/envelope.ts'
+import { isoTimeOrNull, toWire } from '#platform/http/envelope.ts'
 import * as S from '#platform/http/schemas.ts'
 import { MAX_NAME_LENGTH } from '#platform/http/validation.ts'
-import { toWire } from '#platform/http/wire.ts'
 import { formatUuid } from '#platform/ids.ts'
-import type { Millis } from '#platform/time/clock.ts'
-import { KiB } from '#platform/units.ts'
+import { KiB, type Millis } from '#platform/units.ts'
 import { CONSENT_KINDS } from './consent.ts'
 
 export const LIST_FIELDS = {

@@ -12,7 +12,7 @@ import { type Contact, findContact } from '#features/setup/contact-store/find.ts
 import { type ContactList, findListById } from '#features/setup/contact-store/lists.ts'
 import { insertContact, setContactMetadata } from '#features/setup/contact-store/status.ts'
 import { suppressionOf, UNSUBSCRIBE } from '#features/setup/suppression-store/check.ts'
-import type { Tx } from '#platform/db/commit.ts'
+import type { Tx } from '#platform/db/open.ts'
 import type { Language } from '#platform/http/language.ts'
 import { notFoundById } from '#platform/http/schemas.ts'
 import { formatUuid } from '#platform/ids.ts'

@@ -10,11 +10,9 @@ import type { Contact } from '#features/setup/contact-store/find.ts'
 import type { ContactList } from '#features/setup/contact-store/lists.ts'
 import { readEarlierRequests, requestConfirmation } from '#features/setup/contact-store/status.ts'
 import { findSendingDomain } from '#features/setup/domains/sending.ts'
-import type { Tx } from '#platform/db/commit.ts'
-import { prepareStatements } from '#platform/db/open.ts'
+import { prepareStatements, type Tx } from '#platform/db/open.ts'
 import { AppError } from '#platform/errors.ts'
-import type { Millis } from '#platform/time/clock.ts'
-import { days, hours, seconds } from '#platform/units.ts'
+import { days, hours, type Millis, seconds } from '#platform/units.ts'
 import { domainOfMailbox } from '#protocols/address/parse.ts'
 
 /** Kinds of notices to contacts, whose topic is the contact; bulk confirmations have a rate of their own. */

@@ -1,8 +1,8 @@
 /** @module Wire shapes of signup forms. */
 import { type Static, Type } from '@sinclair/typebox'
 import { invalid } from '#platform/errors.ts'
+import { toWire } from '#platform/http/envelope.ts'
 import * as S from '#platform/http/schemas.ts'
-import { toWire } from '#platform/http/wire.ts'
 import { formatUuid } from '#platform/ids.ts'
 import type { Config } from '#platform/settings/config.ts'
 import { FIELD_TYPES, MAX_FIELDS, MAX_LABEL_LENGTH, readFields } from './custom-fields.ts'

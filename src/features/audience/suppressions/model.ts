@@ -1,7 +1,7 @@
 /** @module Wire shapes of suppressions. */
 import { type Static, Type } from '@sinclair/typebox'
+import { toWire } from '#platform/http/envelope.ts'
 import * as S from '#platform/http/schemas.ts'
-import { toWire } from '#platform/http/wire.ts'
 import { formatUuid } from '#platform/ids.ts'
 import { MAX_REASON_LENGTH, type Suppression } from './suppressions.ts'
 

@@ -20,11 +20,10 @@ import {
   unsuppressAddress,
 } from '#features/setup/suppression-store/suppress.ts'
 import { isErasedKey, suppressionListKey } from '#features/setup/suppression-store/suppression-list-key.ts'
-import { prepareStatements } from '#platform/db/open.ts'
-import { belowId, newestFirst, type RowWindow } from '#platform/db/row-window.ts'
+import { belowId, newestFirst, prepareStatements, type RowWindow } from '#platform/db/open.ts'
 import { invalid } from '#platform/errors.ts'
 import type { UuidBytes } from '#platform/ids.ts'
-import type { Millis } from '#platform/time/clock.ts'
+import type { Millis } from '#platform/units.ts'
 import { parseMailbox } from '#protocols/address/parse.ts'
 
 export interface Suppression {

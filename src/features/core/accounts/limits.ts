@@ -7,11 +7,9 @@
 import type { Database } from 'bun:sqlite'
 import type { App } from '#features/core/app/app.ts'
 import { countNow, readCounter } from '#features/core/events/record.ts'
-import type { Tx } from '#platform/db/commit.ts'
-import { type Preparer, prepareStatements } from '#platform/db/open.ts'
+import { type Preparer, prepareStatements, type Tx } from '#platform/db/open.ts'
 import { AppError, tooManyRequests } from '#platform/errors.ts'
-import type { Millis } from '#platform/time/clock.ts'
-import { days, MiB } from '#platform/units.ts'
+import { days, MiB, type Millis } from '#platform/units.ts'
 import { getPlanTerms, type LimitedResource, type PlanTerms, toPlan, UNLIMITED } from './plans.ts'
 import { getTenantId } from './work-budget.ts'
 

@@ -1,9 +1,8 @@
 /** @module Wire form of the account: for its users, and for operators. */
 import { type Static, Type } from '@sinclair/typebox'
 import type { App } from '#features/core/app/app.ts'
-import { isoTime } from '#platform/http/envelope.ts'
+import { isoTime, toWire } from '#platform/http/envelope.ts'
 import * as S from '#platform/http/schemas.ts'
-import { toWire } from '#platform/http/wire.ts'
 import { formatUuid } from '#platform/ids.ts'
 import {
   ACCOUNT_SENDING_STATES,

@@ -4,10 +4,9 @@
  * `reporting/abuse/pause.ts`, the only caller of the two writers, does.
  */
 import type { Database } from 'bun:sqlite'
-import type { Tx } from '#platform/db/commit.ts'
-import { prepareStatements } from '#platform/db/open.ts'
+import { prepareStatements, type Tx } from '#platform/db/open.ts'
 import type { UuidBytes } from '#platform/ids.ts'
-import type { Millis } from '#platform/time/clock.ts'
+import type { Millis } from '#platform/units.ts'
 
 /**
  * What may pause an account: its bounce and complaint rates; the scan of its mail for scams; too many domains, API keys

@@ -5,13 +5,11 @@
  */
 import type { Database } from 'bun:sqlite'
 import type { App } from '#features/core/app/app.ts'
-import type { Tx } from '#platform/db/commit.ts'
-import { prepareStatements } from '#platform/db/open.ts'
-import { newestFirst, type RowWindow } from '#platform/db/row-window.ts'
+import { newestFirst, prepareStatements, type RowWindow, type Tx } from '#platform/db/open.ts'
 import { conflict, notFound } from '#platform/errors.ts'
 import { formatUuid, newUuid, type UuidBytes } from '#platform/ids.ts'
 import type { Config } from '#platform/settings/config.ts'
-import type { Millis } from '#platform/time/clock.ts'
+import type { Millis } from '#platform/units.ts'
 import { type Account, findAccount, listAccounts } from './accounts.ts'
 import { prepareCount } from './limits.ts'
 

@@ -3,10 +3,9 @@
  * own quota. Decides nothing: `people/billing` does.
  */
 import type { Database } from 'bun:sqlite'
-import type { Tx } from '#platform/db/commit.ts'
-import { prepareStatements } from '#platform/db/open.ts'
+import { prepareStatements, type Tx } from '#platform/db/open.ts'
 import { formatUuid } from '#platform/ids.ts'
-import type { Millis } from '#platform/time/clock.ts'
+import type { Millis } from '#platform/units.ts'
 import { type Plan, toPlan } from './plans.ts'
 
 export interface Subscription {

@@ -3,7 +3,7 @@
  * that caches drop their entries and open requests of revoked access end.
  */
 
-import type { Tx } from '#platform/db/commit.ts'
+import type { Tx } from '#platform/db/open.ts'
 import type { App } from './app.ts'
 
 /** Announces that a key, session or role ended or changed. Call it in the transaction of the change. */

@@ -5,12 +5,12 @@
 import {
   commandsOnly,
   describeRoute,
+  errorResponses,
   operatorsOnly,
   orScope,
   requires as requiresScope,
 } from '#platform/http/access.ts'
 import { authenticatedAs } from '#platform/http/request-context.ts'
-import { errorResponses } from '#platform/http/route-errors.ts'
 import type { Actor } from './app.ts'
 
 /** An Elysia plugin that adds `actor`, the caller, to the context of route handlers. */

@@ -5,13 +5,11 @@
  * a session once per VIEW_INTERVAL_MS; its entries belong to no account, as the views concern the whole installation.
  */
 import type { Actor, App } from '#features/core/app/app.ts'
-import type { Tx } from '#platform/db/commit.ts'
-import { insertSql, prepareStatements, toSnakeCase } from '#platform/db/open.ts'
+import { insertSql, prepareStatements, type Tx, toSnakeCase } from '#platform/db/open.ts'
 import { dataBody } from '#platform/http/envelope.ts'
 import { formatUuid, newUuid, type UuidBytes } from '#platform/ids.ts'
 import { perOwner } from '#platform/per-owner.ts'
-import type { Millis } from '#platform/time/clock.ts'
-import { minutes } from '#platform/units.ts'
+import { type Millis, minutes } from '#platform/units.ts'
 import { computeDigest, computeHash, createSalt, findNextInChain, setChainHead } from './chain.ts'
 import type { auditLogs } from './tables.ts'
 

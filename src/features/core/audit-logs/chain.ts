@@ -8,7 +8,7 @@
 import type { Database } from 'bun:sqlite'
 import { prepareStatements } from '#platform/db/open.ts'
 import { formatUuid, randomBytes, type UuidBytes } from '#platform/ids.ts'
-import type { Millis } from '#platform/time/clock.ts'
+import type { Millis } from '#platform/units.ts'
 import type { auditChain } from './tables.ts'
 
 /** The previous hash of the first entry. */

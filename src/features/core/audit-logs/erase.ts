@@ -5,9 +5,8 @@
  */
 
 import type { App } from '#features/core/app/app.ts'
-import type { Tx } from '#platform/db/commit.ts'
-import { prepareStatements } from '#platform/db/open.ts'
-import type { Millis } from '#platform/time/clock.ts'
+import { prepareStatements, type Tx } from '#platform/db/open.ts'
+import type { Millis } from '#platform/units.ts'
 import { ERASED, setChainAnchor } from './chain.ts'
 import type { StoredAuditEntry } from './read.ts'
 

@@ -4,12 +4,12 @@
  */
 import type { Database } from 'bun:sqlite'
 import { type Static, Type } from '@sinclair/typebox'
-import { prepareStatements } from '#platform/db/open.ts'
-import { belowId, newestFirst, type RowWindow } from '#platform/db/row-window.ts'
+import { belowId, newestFirst, prepareStatements, type RowWindow } from '#platform/db/open.ts'
+import { toWire } from '#platform/http/envelope.ts'
 import { extra, Nullable, Text, TextOrNull, Timestamp, Uuid } from '#platform/http/schemas.ts'
-import { toWire } from '#platform/http/wire.ts'
 import { isJsonObject, parseJsonObject } from '#platform/json-object.ts'
-import { type Millis, yieldToEventLoop } from '#platform/time/clock.ts'
+import { yieldToEventLoop } from '#platform/time/clock.ts'
+import type { Millis } from '#platform/units.ts'
 import type { FieldChange } from './audit.ts'
 import type { auditLogs } from './tables.ts'
 

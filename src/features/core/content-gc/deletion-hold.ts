@@ -5,9 +5,9 @@
  */
 import { statSync, utimesSync } from 'node:fs'
 import { join } from 'node:path'
-import { attempt } from '#platform/attempt.ts'
 import { giveFileToOwner } from '#platform/disk/data-owner.ts'
 import { isLocked, shareLock } from '#platform/disk/lock.ts'
+import { attempt } from '#platform/errors.ts'
 import type { Clock } from '#platform/time/clock.ts'
 import { hours } from '#platform/units.ts'
 

@@ -5,8 +5,7 @@
 import type { App } from '#features/core/app/app.ts'
 import { TABLE_FACTS } from '#features/core/app/table-facts.ts'
 import type { ContentRef } from '#platform/content/store.ts'
-import type { Tx } from '#platform/db/commit.ts'
-import { prepareStatements } from '#platform/db/open.ts'
+import { prepareStatements, type Tx } from '#platform/db/open.ts'
 
 /** The position is the stored code: only append. */
 export const STORES = ['content', 'rawMail'] as const

@@ -3,10 +3,8 @@
  * change and written once per group commit. The only writer of `daily_figures`. Callers must not count captured mail.
  */
 import type { Database } from 'bun:sqlite'
-import type { Tx } from '#platform/db/commit.ts'
-import { prepareStatements, toSnakeCase } from '#platform/db/open.ts'
-import type { Millis } from '#platform/time/clock.ts'
-import { days } from '#platform/units.ts'
+import { prepareStatements, type Tx, toSnakeCase } from '#platform/db/open.ts'
+import { days, type Millis } from '#platform/units.ts'
 
 /** The counted fields, in column order; `tables.ts` explains each. */
 export const DAILY_FIELDS = [

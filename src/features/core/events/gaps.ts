@@ -6,7 +6,7 @@
 import type { Database } from 'bun:sqlite'
 import { prepareStatements } from '#platform/db/open.ts'
 import { randomBelow } from '#platform/ids.ts'
-import type { Millis } from '#platform/time/clock.ts'
+import type { Millis } from '#platform/units.ts'
 
 /** A range of numbers that no event has. */
 export interface EventGap {

@@ -4,7 +4,7 @@ import type { Actor } from '#features/core/app/app.ts'
 import type { KeyRing } from '#platform/crypto/crypto.ts'
 import { isoTime } from '#platform/http/envelope.ts'
 import { extra, Nullable, OptionalNullable, Timestamp, Uuid, withStrictStatus } from '#platform/http/schemas.ts'
-import type { Millis } from '#platform/time/clock.ts'
+import type { Millis } from '#platform/units.ts'
 import { deriveEventUuid, EVENT_TYPES, type EventData } from './record.ts'
 
 /** The data of an event as clients get it. Each kind of event has only some fields. */

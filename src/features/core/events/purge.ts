@@ -6,10 +6,8 @@
  * tombstones: number, type, time and email of an event stay, so that the feed has no gap and counters still agree.
  */
 import type { Database } from 'bun:sqlite'
-import type { Tx } from '#platform/db/commit.ts'
-import { prepareStatements } from '#platform/db/open.ts'
-import type { Millis } from '#platform/time/clock.ts'
-import { hours } from '#platform/units.ts'
+import { prepareStatements, type Tx } from '#platform/db/open.ts'
+import { hours, type Millis } from '#platform/units.ts'
 import { CAPTURED_PREFIX, type EventData, getMeta, setMeta } from './record.ts'
 
 // Hour 0 holds totals without an hour.

@@ -5,12 +5,10 @@
  */
 import type { Database } from 'bun:sqlite'
 import { hmacSha256, type KeyRing } from '#platform/crypto/crypto.ts'
-import { codesOf } from '#platform/db/codes.ts'
-import type { Tx } from '#platform/db/commit.ts'
-import { prepareStatements } from '#platform/db/open.ts'
+import { codesOf, prepareStatements, type Tx } from '#platform/db/open.ts'
 import { formatUuid } from '#platform/ids.ts'
-import type { Clock, Millis } from '#platform/time/clock.ts'
-import { days } from '#platform/units.ts'
+import type { Clock } from '#platform/time/clock.ts'
+import { days, type Millis } from '#platform/units.ts'
 import { flushDailyStats } from './daily-stats.ts'
 import { readFirstNumber } from './gaps.ts'
 

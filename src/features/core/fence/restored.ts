@@ -7,7 +7,7 @@ import type { Database } from 'bun:sqlite'
 import { getMeta, setMeta, setMetaOnce } from '#features/core/events/record.ts'
 import { conflict } from '#platform/errors.ts'
 import { perOwner } from '#platform/per-owner.ts'
-import type { Millis } from '#platform/time/clock.ts'
+import type { Millis } from '#platform/units.ts'
 
 /** Mail that the operator released: all restored mail that matches each field. */
 export interface ReleasedScope {

@@ -8,13 +8,11 @@
 import type { Database } from 'bun:sqlite'
 import type { App } from '#features/core/app/app.ts'
 import { readFence } from '#features/core/fence/restored.ts'
-import type { Tx } from '#platform/db/commit.ts'
-import { prepareStatements } from '#platform/db/open.ts'
+import { prepareStatements, type Tx } from '#platform/db/open.ts'
 import { isStorageFailure } from '#platform/disk/storage-errors.ts'
 import { backoffDelayMs } from '#platform/queue/backoff.ts'
 import { type DueLoop, startDueLoop } from '#platform/queue/due-loop.ts'
-import type { Millis } from '#platform/time/clock.ts'
-import { days, hours, minutes } from '#platform/units.ts'
+import { days, hours, type Millis, minutes } from '#platform/units.ts'
 import type { notices } from './tables.ts'
 
 /** How notices of a kind become mail. */

@@ -8,7 +8,7 @@ import { sha256 } from '#platform/crypto/crypto.ts'
 import { invalid } from '#platform/errors.ts'
 import { measureJson } from '#platform/http/json.ts'
 import { isJsonObject, type JsonObject, parseJsonObject, withoutUndefined } from '#platform/json-object.ts'
-import type { Millis } from '#platform/time/clock.ts'
+import type { Millis } from '#platform/units.ts'
 import {
   domainOfMailbox,
   formatMailbox,

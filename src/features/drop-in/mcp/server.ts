@@ -11,7 +11,7 @@ import {
 import type { TObject } from '@sinclair/typebox'
 import type { Api } from '#client/api.ts'
 import { TassisError } from '#client/client.ts'
-import { toStandardSchema } from '#platform/http/openapi-schemas.ts'
+import { toStandardSchema } from '#platform/http/openapi-examples.ts'
 import { createCheck } from '#platform/http/validation.ts'
 import type { JsonObject } from '#platform/json-object.ts'
 import type { Tool } from './tool.ts'

@@ -6,8 +6,8 @@
 import type { App } from '#features/core/app/app.ts'
 import { invalid } from '#platform/errors.ts'
 import { isJsonObject } from '#platform/json-object.ts'
-import type { Millis } from '#platform/time/clock.ts'
 import { isDate, parseDateTime, toInstantRange } from '#platform/time/date-time.ts'
+import type { Millis } from '#platform/units.ts'
 import * as dialects from '../dialects/routes.ts'
 
 /** `id` is what the path names: an id, an alias, a message stream. */

@@ -9,7 +9,7 @@ import { verifyDomain } from '#features/setup/domains/verify.ts'
 import { isoTime } from '#platform/http/envelope.ts'
 import { OptionalNullable, StringEnum } from '#platform/http/schemas.ts'
 import { formatUuid } from '#platform/ids.ts'
-import type { Millis } from '#platform/time/clock.ts'
+import type { Millis } from '#platform/units.ts'
 import { type Call, Fields, ignoreUnknown, on, takes } from '../dialects/routes.ts'
 import { deletes, MAYBE_TEXT, pageOfRows, shows, TEXT, toReference } from './route.ts'
 

@@ -2,8 +2,7 @@
  * @module Resend's placeholders, `{{{NAME|fallback}}}`, in our template syntax and back. All else of a text is literal in
  * Resend, so what would begin a tag of ours is escaped. Values and fallbacks are escaped in HTML like all variables.
  */
-import { attempt } from '#platform/attempt.ts'
-import { invalid } from '#platform/errors.ts'
+import { attempt, invalid } from '#platform/errors.ts'
 
 export type Fallback = string | number | null | undefined
 

@@ -2,7 +2,7 @@
 import type { Actor, App } from '#features/core/app/app.ts'
 import { getRequestLog } from '#features/reporting/logs/request-log.ts'
 import type { Authenticator } from '#features/setup/api-keys/keys.ts'
-import { attempt } from '#platform/attempt.ts'
+import { attempt } from '#platform/errors.ts'
 import type { SmtpReply } from './replies.ts'
 
 export interface EndedCommand {

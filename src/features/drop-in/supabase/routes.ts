@@ -24,8 +24,7 @@ import { clientIpOf, requestContext } from '#platform/http/request-context.ts'
 import { formatUuid, parseUuid } from '#platform/ids.ts'
 import { isJsonObject, type JsonObject } from '#platform/json-object.ts'
 import type { Config } from '#platform/settings/config.ts'
-import type { Millis } from '#platform/time/clock.ts'
-import { minutes, seconds } from '#platform/units.ts'
+import { type Millis, minutes, seconds } from '#platform/units.ts'
 
 /** The action has two emails when both addresses must agree; any other has one. */
 const EMAIL_CHANGE = 'email_change'

@@ -39,8 +39,7 @@ import { describeRoute } from '#platform/http/access.ts'
 import { dataBody, isoTime, isoTimeOrNull } from '#platform/http/envelope.ts'
 import * as S from '#platform/http/schemas.ts'
 import { formatUuid, parseUuid, type UuidBytes } from '#platform/ids.ts'
-import type { Millis } from '#platform/time/clock.ts'
-import { seconds } from '#platform/units.ts'
+import { type Millis, seconds } from '#platform/units.ts'
 import { parseMailbox } from '#protocols/address/parse.ts'
 
 const PersonSuppression = Type.Object(

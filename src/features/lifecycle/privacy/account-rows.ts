@@ -8,8 +8,7 @@ import { parseAttachments } from '#features/sending/queue/retire.ts'
 import { unindexEmail } from '#features/sending/queue/search.ts'
 import { deleteEngagement } from '#features/sending/tracking/engage.ts'
 import type { TableFacts } from '#platform/db/columns.ts'
-import type { Tx } from '#platform/db/commit.ts'
-import { prepareStatements } from '#platform/db/open.ts'
+import { prepareStatements, type Tx } from '#platform/db/open.ts'
 
 /** A table with rows of accounts. */
 interface AccountTable extends TableFacts {

@@ -43,7 +43,7 @@ import {
 import { deleteEngagement } from '#features/sending/tracking/engage.ts'
 import { eraseSuppressions } from '#features/setup/suppression-store/suppress.ts'
 import { eraseDeliveries, eraseEventDeliveries } from '#features/webhooks/webhooks/deliver/outcome.ts'
-import type { Tx } from '#platform/db/commit.ts'
+import type { Tx } from '#platform/db/open.ts'
 import { yieldToEventLoop } from '#platform/time/clock.ts'
 import { minutes, seconds } from '#platform/units.ts'
 import {

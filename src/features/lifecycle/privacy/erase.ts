@@ -9,8 +9,8 @@ import { invalid } from '#platform/errors.ts'
 import { formatUuid } from '#platform/ids.ts'
 import { perOwner } from '#platform/per-owner.ts'
 import { type DueLoop, isDue, startDueLoop } from '#platform/queue/due-loop.ts'
-import { type Millis, yieldToEventLoop } from '#platform/time/clock.ts'
-import { minutes, seconds } from '#platform/units.ts'
+import { yieldToEventLoop } from '#platform/time/clock.ts'
+import { type Millis, minutes, seconds } from '#platform/units.ts'
 import { FIRST_LONG_STEP, FIRST_WITHOUT_ADDRESS, isScrubStep, STEPS } from './erase-steps.ts'
 import {
   type Erasure,

@@ -4,10 +4,9 @@
  */
 import type { Database } from 'bun:sqlite'
 import { toErasedKey } from '#features/setup/suppression-store/suppression-list-key.ts'
-import type { Tx } from '#platform/db/commit.ts'
-import { prepareStatements } from '#platform/db/open.ts'
+import { prepareStatements, type Tx } from '#platform/db/open.ts'
 import type { UuidBytes } from '#platform/ids.ts'
-import type { Millis } from '#platform/time/clock.ts'
+import type { Millis } from '#platform/units.ts'
 import type { erasures } from './tables.ts'
 
 export type Erasure = Readonly<Omit<typeof erasures.$inferSelect, 'createdAt'>>

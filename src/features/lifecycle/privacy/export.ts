@@ -59,8 +59,7 @@ import { streamJson } from '#platform/http/download.ts'
 import { isoTime } from '#platform/http/envelope.ts'
 import { formatUuid, type UuidBytes } from '#platform/ids.ts'
 import { isDue } from '#platform/queue/due-loop.ts'
-import type { Millis } from '#platform/time/clock.ts'
-import { hours } from '#platform/units.ts'
+import { hours, type Millis } from '#platform/units.ts'
 
 interface FoundRow {
   readonly id: number

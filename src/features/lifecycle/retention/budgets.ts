@@ -1,9 +1,8 @@
 /** @module The kinds of data that retention removes, with their maximum ages and sizes. */
 
-import { type DiskSpace, readDiskSpace } from '#platform/disk/disk-space.ts'
+import { type DiskSpace, readDiskSpace } from '#platform/disk/disk.ts'
 import type { Config } from '#platform/settings/config.ts'
-import type { Millis } from '#platform/time/clock.ts'
-import { days } from '#platform/units.ts'
+import { days, type Millis } from '#platform/units.ts'
 import { measureAllocated } from './measure.ts'
 
 /** Kinds with a budget. */

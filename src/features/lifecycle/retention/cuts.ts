@@ -8,7 +8,7 @@
  */
 import type { Database } from 'bun:sqlite'
 import { join } from 'node:path'
-import type { Millis } from '#platform/time/clock.ts'
+import type { Millis } from '#platform/units.ts'
 import { BUDGETED, type BudgetedKind, type Budgets, type ByKind, mapKinds } from './budgets.ts'
 import { type HeldKind, type Holding, listHoldings, type Parts } from './holdings.ts'
 import {

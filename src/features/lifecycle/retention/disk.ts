@@ -2,15 +2,13 @@
 import type { Database } from 'bun:sqlite'
 import { join } from 'node:path'
 import { isOpen, STATUSES, statusCode } from '#features/sending/queue/status.ts'
-import { readDiskSpace } from '#platform/disk/disk-space.ts'
+import { readDiskSpace } from '#platform/disk/disk.ts'
 import { isoTime, isoTimeOrNull } from '#platform/http/envelope.ts'
 import { formatUuid, type UuidBytes } from '#platform/ids.ts'
 import type { Config } from '#platform/settings/config.ts'
-import type { Millis } from '#platform/time/clock.ts'
-import { days } from '#platform/units.ts'
+import { days, type Millis } from '#platform/units.ts'
 import { BUDGETED, type BudgetedKind, computeAgeCutoffs, measureBudgets, readMaxAges } from './budgets.ts'
 import { type Cut, findCuts, type Measurement, measureUse, sumBytes } from './cuts.ts'
-import type { ServerDisk } from './disk-model.ts'
 import { HAS_CONTENT } from './holdings.ts'
 import { type MonthUse, measureAllocated } from './measure.ts'
 import { readCursor } from './scan.ts'
@@ -18,10 +16,7 @@ import { readCursor } from './scan.ts'
 export type DiskUse = ReturnType<typeof measureDisk>
 
 /** The file system of the data directory, as it is now; free bytes are those for an unprivileged process. */
-export function readFileSystem({
-  dataDir,
-  minFreeDisk,
-}: Pick<Config, 'dataDir' | 'minFreeDisk'>): ServerDisk['file_system'] {
+export function readFileSystem({ dataDir, minFreeDisk }: Pick<Config, 'dataDir' | 'minFreeDisk'>) {
   const { sizeBytes, availableBytes } = readDiskSpace(dataDir)
   return { size_bytes: sizeBytes, free_bytes: availableBytes, wanted_free_bytes: minFreeDisk }
 }
@@ -58,7 +53,7 @@ export function measureDisk(db: Database, config: Config, now: Millis) {
     imports_bytes: imports,
     other_bytes: Math.max(0, total - fileBytes - walBytes - months - captures - imports),
     kinds,
-  } satisfies ServerDisk['use']
+  }
 }
 
 const toMonthBytes = ({ month, bytes, freeBytes }: MonthUse) => ({ month, bytes, free_bytes: freeBytes })

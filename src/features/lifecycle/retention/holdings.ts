@@ -5,7 +5,7 @@
 import type { Database } from 'bun:sqlite'
 import { BROADCAST_STATES, type BroadcastState, stateCode } from '#features/sending/broadcasts/states.ts'
 import { isOpen, STATUSES, statusCode } from '#features/sending/queue/status.ts'
-import type { Millis } from '#platform/time/clock.ts'
+import type { Millis } from '#platform/units.ts'
 import type { BlobBytes } from './measure.ts'
 import type { ScanName } from './scan.ts'
 

@@ -7,9 +7,9 @@
 import type { Database } from 'bun:sqlite'
 import type { App } from '#features/core/app/app.ts'
 import { getMeta, setMeta } from '#features/core/events/record.ts'
-import type { Tx } from '#platform/db/commit.ts'
-import { prepareStatements } from '#platform/db/open.ts'
-import { type Millis, yieldToEventLoop } from '#platform/time/clock.ts'
+import { prepareStatements, type Tx } from '#platform/db/open.ts'
+import { yieldToEventLoop } from '#platform/time/clock.ts'
+import type { Millis } from '#platform/units.ts'
 
 /** The stored code of a scan is its position, so only append. */
 export const SCANS = [

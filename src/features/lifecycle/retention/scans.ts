@@ -44,7 +44,7 @@ import {
   readEmailsAfter,
 } from '#features/sending/queue/retire.ts'
 import { deleteEngagement } from '#features/sending/tracking/engage.ts'
-import type { Tx } from '#platform/db/commit.ts'
+import type { Tx } from '#platform/db/open.ts'
 import type { Scan } from './scan.ts'
 
 /** Bodies and attachments of ended emails. */

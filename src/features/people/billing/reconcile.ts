@@ -18,8 +18,7 @@ import { prepareStatements } from '#platform/db/open.ts'
 import { AppError } from '#platform/errors.ts'
 import { perOwner } from '#platform/per-owner.ts'
 import { SerialQueue } from '#platform/queue/serial-queue.ts'
-import type { Millis } from '#platform/time/clock.ts'
-import { seconds } from '#platform/units.ts'
+import { type Millis, seconds } from '#platform/units.ts'
 import { isBillingConfigured, isResourceMissing, withStripe } from './stripe.ts'
 
 const BATCH_SIZE = 500

@@ -13,10 +13,10 @@ import { CreatedApiKey, NewApiKey, toApiKeyWire } from '#features/setup/api-keys
 import { dataBody, pageById } from '#platform/http/envelope.ts'
 import { DataBody, PageBody, PageQuery, parsePage } from '#platform/http/schemas.ts'
 import { formatUuid } from '#platform/ids.ts'
-import { createAccount } from './create-account.ts'
-import * as model from './model.ts'
+import * as model from './sub-accounts.ts'
 import {
   changeSubAccount,
+  createAccount,
   createSubAccount,
   createSubAccountKey,
   type DeleteAccount,

@@ -2,12 +2,21 @@
  * @module Sub-accounts: accounts with domains, keys, mail and a team of their own that belong to a parent account. The
  * parent creates, changes, disables and deletes them and limits what all of them send; it cannot read their data
  * otherwise. One level deep. Every change has an entry in the audit logs of both; that of the parent, which outlives the
- * sub-account, has no names and addresses.
+ * sub-account, has no names and addresses. Also creates any account, with what every account starts with.
  */
 import type { Database } from 'bun:sqlite'
-import type { Static } from '@sinclair/typebox'
-import { type Account, actIn, getAccount } from '#features/core/accounts/accounts.ts'
+import { type Static, Type } from '@sinclair/typebox'
+import {
+  type Account,
+  actIn,
+  findAccount,
+  getAccount,
+  insertAccount,
+  monthOf,
+  readMonthlyUsage,
+} from '#features/core/accounts/accounts.ts'
 import { requirePlanCapacity } from '#features/core/accounts/limits.ts'
+import { PLANS, type Plan, UNLIMITED } from '#features/core/accounts/plans.ts'
 import {
   findSubAccount,
   getSubAccountCountStatement,
@@ -18,17 +27,162 @@ import { announceAccessChange, announceSendingChange } from '#features/core/app/
 import type { Actor, App } from '#features/core/app/app.ts'
 import { auditChange, describeChanges } from '#features/core/audit-logs/audit.ts'
 import type { InviteOwner } from '#features/people/team/invitations.ts'
-import { hashPassword, requireStrongPassword } from '#features/people/team/passwords.ts'
+import {
+  hashPassword,
+  MAX_PASSWORD_LENGTH,
+  MIN_PASSWORD_LENGTH,
+  requireStrongPassword,
+} from '#features/people/team/passwords.ts'
 import { createUserWithPassword, findUserByEmail, parseUserEmail } from '#features/people/team/users.ts'
 import { insertApiKey } from '#features/setup/api-keys/keys.ts'
 import type { ApiKey } from '#features/setup/api-keys/model.ts'
-import type { Tx } from '#platform/db/commit.ts'
+import { SCOPES } from '#features/setup/api-keys/scopes.ts'
+import { DEFAULT_STREAM, insertStream } from '#features/setup/streams/streams.ts'
+import type { Tx } from '#platform/db/open.ts'
 import { AppError, invalid } from '#platform/errors.ts'
-import { notFoundById } from '#platform/http/schemas.ts'
+import { toWire } from '#platform/http/envelope.ts'
+import {
+  Count,
+  notFoundById,
+  OptionalNullable,
+  StrictObject,
+  StringEnum,
+  Text,
+  Timestamp,
+  Uuid,
+} from '#platform/http/schemas.ts'
 import { parseName } from '#platform/http/validation.ts'
-import { parseUuid, type UuidBytes } from '#platform/ids.ts'
-import { addAccount } from './create-account.ts'
-import type { NewSubAccountBody, SubAccountChangeBody } from './model.ts'
+import { formatUuid, parseUuid, type UuidBytes } from '#platform/ids.ts'
+import { parseMailbox } from '#protocols/address/parse.ts'
+
+interface NewAccount {
+  readonly name: string
+  readonly email: string
+  readonly plan: Plan
+  /** Of a sub-account. */
+  readonly parent?: Actor
+  /** Null: that of the plan. */
+  readonly monthlyQuota?: number | null
+}
+
+/** Creates an account and its stream `transactional`. */
+export async function createAccount(app: App, input: NewAccount): Promise<Account> {
+  const parsed = { ...parseNewAccount(input), plan: input.plan }
+  return app.commit.write((tx) => addAccount(app, tx, parsed))
+}
+
+/** Throws 422 for an invalid name or address. */
+export function parseNewAccount(input: Pick<NewAccount, 'name' | 'email'>): Pick<NewAccount, 'name' | 'email'> {
+  const name = parseName(input.name)
+  const email = parseMailbox(input.email)
+  if (email.kind === 'invalid') throw invalid('email', `email: ${email.reason}`)
+  return { name, email: email.address }
+}
+
+/**
+ * Creates an account in the caller's transaction.
+ * @param input as `parseNewAccount` returns it
+ * @param toActor who creates it; default: the operator
+ */
+export function addAccount(
+  app: App,
+  tx: Tx,
+  { name, email, plan, parent, monthlyQuota = null }: NewAccount,
+  toActor: (accountId: number, uuid: UuidBytes) => Actor = (id, uuid) => toOperatorActor({ id, uuid }),
+): Account {
+  const now = app.eventTime()
+  const { id, uuid } = insertAccount(tx, { name, email, plan, parentId: parent?.accountId ?? null, monthlyQuota }, now)
+  const account = findAccount(app.config, tx.db, id)
+  if (!account) throw new Error('the account was not stored')
+  insertStream(tx, id, { slug: DEFAULT_STREAM, name: 'Transactional' }, now)
+  const metadata = { name, plan, parent_account_id: parent?.accountUuid }
+  auditChange(app, tx, toActor(id, account.uuid), 'account.created', uuid, metadata)
+  return account
+}
+
+/** The operator at the command line, acting for an account with all rights. */
+export const toOperatorActor = ({ id: accountId, uuid }: Pick<Account, 'id' | 'uuid'>): Actor => ({
+  accountId,
+  accountUuid: formatUuid(uuid),
+  type: 'operator',
+  id: 'cli',
+  scopes: new Set(SCOPES),
+})
+
+export const SubAccountRecord = Type.Object(
+  {
+    id: Uuid({ description: 'Id of the sub-account.' }),
+    name: Text('Name.'),
+    email: Text('Address of its owner.'),
+    plan: Text('Plan: always that of the parent.'),
+    monthly_quota: Count('Recipients per calendar month (UTC); 2147483647 is unlimited.'),
+    emails_sent_this_month: Count('Recipients accepted this month, minus cancelled ones.'),
+    parent_account_id: Uuid({ description: 'Id of the parent account.' }),
+    is_active: Type.Boolean({
+      description: 'False: requests with its keys and sessions get a 401, and its waiting mail is held.',
+    }),
+    created_at: Timestamp({ description: 'When it was created.' }),
+  },
+  { title: 'SubAccount' },
+)
+
+const NAME = Type.String({ minLength: 1, maxLength: 200, description: 'Name.' })
+const QUOTA = Type.Integer({
+  minimum: 0,
+  maximum: UNLIMITED,
+  description: "Recipients per calendar month (UTC), at most the parent's quota.",
+})
+
+export const NewAccountBody = StrictObject({
+  name: Text('Name of the account.'),
+  email: Text('Address of its owner.'),
+  plan: StringEnum(PLANS, { description: 'Its plan.' }),
+})
+
+export const NewSubAccountBody = StrictObject({
+  name: NAME,
+  email: Type.String({ minLength: 3, maxLength: 320, description: 'Address of its owner, who signs in with it.' }),
+  password: Type.String({
+    maxLength: MAX_PASSWORD_LENGTH * 4,
+    description: `Password of its owner, ${MIN_PASSWORD_LENGTH} to ${MAX_PASSWORD_LENGTH} characters.`,
+  }),
+  monthly_quota: OptionalNullable(QUOTA, {
+    description: "Recipients per calendar month (UTC), at most the parent's quota, which is the default.",
+  }),
+})
+
+export const SubAccountChangeBody = StrictObject(
+  {
+    name: Type.Optional(NAME),
+    monthly_quota: OptionalNullable(QUOTA, {
+      description: "Recipients per calendar month (UTC), at most the parent's quota; null: the parent's quota.",
+    }),
+    is_active: Type.Optional(
+      Type.Boolean({
+        description:
+          'False disables it: requests with its keys and sessions get a 401 immediately, waiting mail is held.',
+      }),
+    ),
+  },
+  { description: 'At least one field; fields that are left out keep their value.' },
+)
+
+export const SubAccountDeletion = Type.Object({
+  message: Type.String({ description: 'What happens now.' }),
+  account_id: Uuid({ description: 'Id of the sub-account.' }),
+})
+
+/** @param actor of the parent account */
+export const subAccountWire = (
+  { clock, db }: Pick<App, 'clock' | 'db'>,
+  actor: Actor,
+  account: Account,
+): Static<typeof SubAccountRecord> =>
+  toWire(SubAccountRecord, account, {
+    emails_sent_this_month: readMonthlyUsage(db, account.id, monthOf(clock.now())),
+    parent_account_id: actor.accountUuid,
+    is_active: account.disabledAt === null,
+  })
 
 /**
  * The sub-account of the actor's account with this id. Throws 404, also for sub-accounts of other accounts and for

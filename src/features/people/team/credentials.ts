@@ -4,7 +4,7 @@
  */
 import type { Actor, App } from '#features/core/app/app.ts'
 import { auditChange } from '#features/core/audit-logs/audit.ts'
-import type { Tx } from '#platform/db/commit.ts'
+import type { Tx } from '#platform/db/open.ts'
 import { AppError, conflict, invalid } from '#platform/errors.ts'
 import { minutes } from '#platform/units.ts'
 import type { Attempts } from './attempts.ts'

@@ -8,8 +8,7 @@ import { storeNewest } from '#platform/bounded-map.ts'
 import { openSealed, sealJson } from '#platform/crypto/sealed-token.ts'
 import { formatCookie, readCookie } from '#platform/http/session.ts'
 import { formatUuid, newUuid } from '#platform/ids.ts'
-import type { Millis } from '#platform/time/clock.ts'
-import { seconds } from '#platform/units.ts'
+import { type Millis, seconds } from '#platform/units.ts'
 import { isHttps } from './sessions.ts'
 
 const MAX_COOKIE_LENGTH = 4000

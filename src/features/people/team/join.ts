@@ -3,7 +3,7 @@
  * already signed in.
  */
 import type { Actor, App } from '#features/core/app/app.ts'
-import type { Tx } from '#platform/db/commit.ts'
+import type { Tx } from '#platform/db/open.ts'
 import { formatUuid, newUuid } from '#platform/ids.ts'
 import type { Attempts } from './attempts.ts'
 import { consumeInvitation, findInvitation, type OpenInvitation } from './invitations.ts'

@@ -1,8 +1,8 @@
 /** @module Wire shapes of users, sessions, teams and invitations. */
 import { type Static, Type } from '@sinclair/typebox'
 import type { App } from '#features/core/app/app.ts'
+import { toWire } from '#platform/http/envelope.ts'
 import * as S from '#platform/http/schemas.ts'
-import { toWire } from '#platform/http/wire.ts'
 import { formatUuid } from '#platform/ids.ts'
 import type { Invitation } from './invitations.ts'
 import type { SignedIn } from './login.ts'

@@ -5,8 +5,7 @@
  */
 import type { App } from '#features/core/app/app.ts'
 import { sendSystemMail } from '#features/sending/system-mail/send.ts'
-import type { Tx } from '#platform/db/commit.ts'
-import { prepareStatements } from '#platform/db/open.ts'
+import { prepareStatements, type Tx } from '#platform/db/open.ts'
 import { AppError } from '#platform/errors.ts'
 import { yieldToEventLoop } from '#platform/time/clock.ts'
 import { hours } from '#platform/units.ts'

@@ -1,9 +1,7 @@
 /** @module Contacts of a mailbox: senders, their number of messages, and the time of the last one. */
 import type { Database } from 'bun:sqlite'
-import type { Tx } from '#platform/db/commit.ts'
-import { prepareStatements } from '#platform/db/open.ts'
-import { belowTimeAndText, type RowWindow } from '#platform/db/row-window.ts'
-import type { Millis } from '#platform/time/clock.ts'
+import { belowTimeAndText, prepareStatements, type RowWindow, type Tx } from '#platform/db/open.ts'
+import type { Millis } from '#platform/units.ts'
 import type { Mailbox } from './mailboxes.ts'
 import type { mailboxContacts } from './tables.ts'
 

@@ -12,9 +12,9 @@ import * as parts from '#features/receiving/received/parts.ts'
 import { REPLAY_FIELDS, takesIdempotencyKey } from '#features/sending/accept/model.ts'
 import { createSendRateLimiter } from '#features/sending/accept/sendable.ts'
 import { notFound } from '#platform/errors.ts'
+import { locatedAt, responseHeaders } from '#platform/http/access.ts'
 import { fileResponseSpec } from '#platform/http/download.ts'
 import { dataBody, pageBody, timeKey } from '#platform/http/envelope.ts'
-import { locatedAt, responseHeaders } from '#platform/http/route-errors.ts'
 import {
   DataBody,
   OptionalNullable,

@@ -10,8 +10,7 @@ import {
   SCAN_BATCH_SIZE,
   selectOfPerson,
 } from '#features/receiving/received/person.ts'
-import type { Tx } from '#platform/db/commit.ts'
-import { prepareStatements } from '#platform/db/open.ts'
+import { prepareStatements, type Tx } from '#platform/db/open.ts'
 import { formatUuid } from '#platform/ids.ts'
 import { findMessageById, type MailboxMessage, removeMessage } from './messages.ts'
 

@@ -7,11 +7,10 @@ import { Type } from '@sinclair/typebox'
 import { Elysia } from 'elysia'
 import type { App } from '#features/core/app/app.ts'
 import { authenticated, describeWith } from '#features/core/app/http.ts'
-import { changesByGet } from '#platform/http/access.ts'
+import { changesByGet, errorResponses } from '#platform/http/access.ts'
 import { dataBody, isoTime, pageBody, pageById, timeKey } from '#platform/http/envelope.ts'
 import { wrongMethod } from '#platform/http/error-response.ts'
 import { requestContext } from '#platform/http/request-context.ts'
-import { errorResponses } from '#platform/http/route-errors.ts'
 import {
   DataBody,
   PageBody,

@@ -5,9 +5,8 @@
  */
 import type { Database } from 'bun:sqlite'
 import type { App } from '#features/core/app/app.ts'
-import type { Tx } from '#platform/db/commit.ts'
 import { compactFullText, toAllWordsQuery } from '#platform/db/full-text.ts'
-import { prepareStatements } from '#platform/db/open.ts'
+import { prepareStatements, type Tx } from '#platform/db/open.ts'
 
 const sql = prepareStatements((db) => ({
   insert: db.prepare('INSERT INTO mailbox_search (rowid, mailbox, subject, sender, body) VALUES (?, ?, ?, ?, ?)'),

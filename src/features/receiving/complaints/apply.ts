@@ -13,8 +13,7 @@ import { countForStream } from '#features/setup/streams/reputation.ts'
 import { COMPLAINT } from '#features/setup/suppression-store/check.ts'
 import { suppressAfterOutcome } from '#features/setup/suppression-store/suppress.ts'
 import { ERASED_ADDRESS } from '#features/setup/suppression-store/suppression-list-key.ts'
-import type { Tx } from '#platform/db/commit.ts'
-import { insertSql, prepareStatements } from '#platform/db/open.ts'
+import { insertSql, prepareStatements, type Tx } from '#platform/db/open.ts'
 import type { FeedbackReport, FeedbackType } from '#protocols/arf/parse.ts'
 import {
   isPossiblyDelivered,

@@ -6,9 +6,8 @@
 import type { App } from '#features/core/app/app.ts'
 import { dropContent } from '#features/core/content-gc/garbage.ts'
 import type { ContentRef } from '#platform/content/store.ts'
-import type { Tx } from '#platform/db/commit.ts'
-import { prepareStatements } from '#platform/db/open.ts'
-import type { Millis } from '#platform/time/clock.ts'
+import { prepareStatements, type Tx } from '#platform/db/open.ts'
+import type { Millis } from '#platform/units.ts'
 
 const sql = prepareStatements((db) => ({
   newest: db.prepare<{ at: Millis | null }, [number]>(

@@ -9,8 +9,7 @@ import { type OwnerNotice, scheduleNotice } from '#features/core/notices/notices
 import { findDomainByName } from '#features/setup/domains/domains.ts'
 import { prepareStatements } from '#platform/db/open.ts'
 import { perOwner } from '#platform/per-owner.ts'
-import type { Millis } from '#platform/time/clock.ts'
-import { days } from '#platform/units.ts'
+import { days, type Millis } from '#platform/units.ts'
 import { summariseReports } from './findings.ts'
 import { areRowsFull } from './store.ts'
 

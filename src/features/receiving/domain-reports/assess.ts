@@ -11,8 +11,7 @@ import { type Domain, findDomainByName } from '#features/setup/domains/domains.t
 import { findRegistrableDomain } from '#features/setup/domains/name.ts'
 import { prepareStatements } from '#platform/db/open.ts'
 import { foundIpsOf, listOutboundIps } from '#platform/settings/outbound-source.ts'
-import type { Millis } from '#platform/time/clock.ts'
-import { days } from '#platform/units.ts'
+import { days, type Millis } from '#platform/units.ts'
 import {
   type AggregateReport,
   type DmarcRow,

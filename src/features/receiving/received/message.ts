@@ -1,5 +1,5 @@
 /** @module A received message as the features that process it see it. Types only. */
-import type { Millis } from '#platform/time/clock.ts'
+import type { Millis } from '#platform/units.ts'
 import type { AggregateReport } from '#protocols/aggregate-reports/report.ts'
 import type { FeedbackReport } from '#protocols/arf/parse.ts'
 import type { AuthenticationResult } from '#protocols/authentication/result.ts'

@@ -5,7 +5,7 @@
  */
 import { type Static, Type } from '@sinclair/typebox'
 import type { App } from '#features/core/app/app.ts'
-import { attempt } from '#platform/attempt.ts'
+import { attempt } from '#platform/errors.ts'
 import { Nullable, StringEnum, Text, TextOrNull } from '#platform/http/schemas.ts'
 import { readBounded } from '#platform/net/bounded-fetch.ts'
 import { readMember } from '#platform/net/llm.ts'

@@ -5,11 +5,9 @@
 
 import type { Database } from 'bun:sqlite'
 import { findSendingDomain } from '#features/setup/domains/sending.ts'
-import { codesOf } from '#platform/db/codes.ts'
-import type { Tx } from '#platform/db/commit.ts'
-import { insertSql, prepareStatements, setSql } from '#platform/db/open.ts'
+import { codesOf, insertSql, prepareStatements, setSql, type Tx } from '#platform/db/open.ts'
 import type { UuidBytes } from '#platform/ids.ts'
-import type { Millis } from '#platform/time/clock.ts'
+import type { Millis } from '#platform/units.ts'
 import { listLocalPartKeys, type Mailbox, normaliseAddress } from '#protocols/address/parse.ts'
 import type { inboundRoutes } from './tables.ts'
 

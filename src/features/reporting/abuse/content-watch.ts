@@ -11,8 +11,8 @@ import { randomBelow } from '#platform/ids.ts'
 import { askModel, canUseModel, parseJsonObject, readMember } from '#platform/net/llm.ts'
 import { type DueLoop, startDueLoop } from '#platform/queue/due-loop.ts'
 import type { Config } from '#platform/settings/config.ts'
-import { type Millis, yieldToEventLoop } from '#platform/time/clock.ts'
-import { hours, KiB, minutes, seconds } from '#platform/units.ts'
+import { yieldToEventLoop } from '#platform/time/clock.ts'
+import { hours, KiB, type Millis, minutes, seconds } from '#platform/units.ts'
 import { domainOfMailbox, parseMailbox } from '#protocols/address/parse.ts'
 import {
   ALERT_SCORE,

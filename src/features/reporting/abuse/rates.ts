@@ -6,10 +6,8 @@
 import type { Database } from 'bun:sqlite'
 import { hourOf, sumCounter } from '#features/core/events/record.ts'
 import { toAccountMetric } from '#features/setup/streams/reputation.ts'
-import type { Tx } from '#platform/db/commit.ts'
-import { prepareStatements } from '#platform/db/open.ts'
-import type { Millis } from '#platform/time/clock.ts'
-import { hours } from '#platform/units.ts'
+import { prepareStatements, type Tx } from '#platform/db/open.ts'
+import { hours, type Millis } from '#platform/units.ts'
 
 export interface AbuseStats {
   /** Recipients whose server accepted the mail. */

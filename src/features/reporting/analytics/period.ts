@@ -7,9 +7,8 @@ import { COUNTER_RETENTION_DAYS } from '#features/core/events/purge.ts'
 import { AppError } from '#platform/errors.ts'
 import { isoTime } from '#platform/http/envelope.ts'
 import { extra, Text, Timestamp } from '#platform/http/schemas.ts'
-import type { Millis } from '#platform/time/clock.ts'
 import { createDayOf, isTimeZone, listDayStarts, UTC } from '#platform/time/zones.ts'
-import { days, hours } from '#platform/units.ts'
+import { days, hours, type Millis } from '#platform/units.ts'
 
 const PERIODS = { '7d': 7, '30d': 30, '90d': 90 } as const
 type PeriodName = keyof typeof PERIODS

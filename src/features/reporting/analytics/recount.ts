@@ -7,8 +7,7 @@ import { addToRow, type DailyField } from '#features/core/events/daily-stats.ts'
 import { toEventCode } from '#features/core/events/record.ts'
 import { NOT_SPAM } from '#features/receiving/complaints/apply.ts'
 import { statusCode } from '#features/sending/queue/status.ts'
-import type { Tx } from '#platform/db/commit.ts'
-import { prepareStatements } from '#platform/db/open.ts'
+import { prepareStatements, type Tx } from '#platform/db/open.ts'
 import { days } from '#platform/units.ts'
 
 const DAY_MS = days(1)

@@ -14,8 +14,8 @@ import { isBigProvider } from '#features/reporting/validate/lists.ts'
 import { statusCode } from '#features/sending/queue/status.ts'
 import { STREAM_COUNTERS, STREAM_METRIC_PREFIX } from '#features/setup/streams/reputation.ts'
 import { prepareStatements } from '#platform/db/open.ts'
-import { type Millis, yieldToEventLoop } from '#platform/time/clock.ts'
-import { days } from '#platform/units.ts'
+import { yieldToEventLoop } from '#platform/time/clock.ts'
+import { days, type Millis } from '#platform/units.ts'
 
 export interface InsightStats {
   readonly periodStart: Millis

@@ -7,15 +7,13 @@ import { type Static, Type } from '@sinclair/typebox'
 import { Elysia } from 'elysia'
 import type { App } from '#features/core/app/app.ts'
 import { authenticated, describeWith } from '#features/core/app/http.ts'
-import { prepareStatements } from '#platform/db/open.ts'
-import { belowId } from '#platform/db/row-window.ts'
+import { belowId, prepareStatements } from '#platform/db/open.ts'
 import { invalid, notFound } from '#platform/errors.ts'
+import { errorResponses } from '#platform/http/access.ts'
 import { dateFields, parseDateRange } from '#platform/http/date-filter.ts'
-import { dataBody, isoTime, pageById } from '#platform/http/envelope.ts'
+import { dataBody, isoTime, pageById, toWire } from '#platform/http/envelope.ts'
 import { yieldFairly } from '#platform/http/request-context.ts'
-import { errorResponses } from '#platform/http/route-errors.ts'
 import * as S from '#platform/http/schemas.ts'
-import { toWire } from '#platform/http/wire.ts'
 import {
   countLogRows,
   findLogEntry,

@@ -15,7 +15,7 @@ import { sumOf } from '#features/sending/delivery/providers/limits.ts'
 import { prepareStatements } from '#platform/db/open.ts'
 import { dataBody } from '#platform/http/envelope.ts'
 import * as S from '#platform/http/schemas.ts'
-import type { Millis } from '#platform/time/clock.ts'
+import type { Millis } from '#platform/units.ts'
 import limits from './limits.json' with { type: 'json' }
 
 const PAIR_FIELDS = {

@@ -9,14 +9,13 @@ import { sign } from 'node:crypto'
 import { readFileSync } from 'node:fs'
 import type { App } from '#features/core/app/app.ts'
 import { getMeta, setMeta } from '#features/core/events/record.ts'
-import { attempt } from '#platform/attempt.ts'
 import { prepareStatements } from '#platform/db/open.ts'
+import { attempt } from '#platform/errors.ts'
 import { isoTime } from '#platform/http/envelope.ts'
 import { parseJsonObject } from '#platform/json-object.ts'
 import { createBoundedFetch } from '#platform/net/bounded-fetch.ts'
 import { readCertificateAuthorities } from '#platform/net/certificate-authorities.ts'
-import type { Millis } from '#platform/time/clock.ts'
-import { days, hours, KiB, seconds } from '#platform/units.ts'
+import { days, hours, KiB, type Millis, seconds } from '#platform/units.ts'
 
 /** What Google says of a domain. */
 export interface GoogleReport {

@@ -26,8 +26,7 @@ import {
   toTemplateSource,
 } from '#features/setup/templates/templates.ts'
 import { equalBytes } from '#platform/crypto/crypto.ts'
-import type { Tx } from '#platform/db/commit.ts'
-import { prepareStatements, readSnapshot } from '#platform/db/open.ts'
+import { prepareStatements, readSnapshot, type Tx } from '#platform/db/open.ts'
 import { AppError } from '#platform/errors.ts'
 import { isoTime } from '#platform/http/envelope.ts'
 import { formatUuid } from '#platform/ids.ts'

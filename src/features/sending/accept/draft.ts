@@ -6,9 +6,8 @@ import { serialiseData } from '#features/setup/templates/render.ts'
 import type { TemplateName } from '#features/setup/templates/templates.ts'
 import { invalid } from '#platform/errors.ts'
 import type { RenderedParts } from '#platform/template/renderer.ts'
-import type { Millis } from '#platform/time/clock.ts'
 import { parseDateTime } from '#platform/time/date-time.ts'
-import { days, KiB, MiB, minutes } from '#platform/units.ts'
+import { days, KiB, MiB, type Millis, minutes } from '#platform/units.ts'
 import {
   formatMailbox,
   normaliseAddress,

@@ -5,8 +5,7 @@
 import type { Database } from 'bun:sqlite'
 import { giveQuotaBack } from '#features/core/accounts/accounts.ts'
 import type { App } from '#features/core/app/app.ts'
-import type { Tx } from '#platform/db/commit.ts'
-import { prepareStatements } from '#platform/db/open.ts'
+import { prepareStatements, type Tx } from '#platform/db/open.ts'
 import { advanceBroadcast, type Broadcast, findBroadcastById, IS_OPEN, stateName } from './states.ts'
 
 type SkippingBroadcast = Pick<Broadcast, 'id' | 'accountId' | 'quotaMonth'>

@@ -22,11 +22,9 @@ import {
 } from '#features/core/operations/operations.ts'
 import { STATUSES, type Status, statusName } from '#features/sending/queue/status.ts'
 import { releaseHeld } from '#features/sending/queue/waiting-transitions.ts'
-import { codesOf } from '#platform/db/codes.ts'
-import type { Tx } from '#platform/db/commit.ts'
-import { prepareStatements } from '#platform/db/open.ts'
+import { codesOf, prepareStatements, type Tx } from '#platform/db/open.ts'
 import { conflict } from '#platform/errors.ts'
-import type { Millis } from '#platform/time/clock.ts'
+import type { Millis } from '#platform/units.ts'
 import type { broadcasts } from './tables.ts'
 
 /** The position is the stored code: only append. States up to `failing` are open, as in `broadcasts_open`. */

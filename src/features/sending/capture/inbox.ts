@@ -5,9 +5,8 @@
  */
 import type { Database } from 'bun:sqlite'
 import type { Committer } from '#platform/db/commit.ts'
-import { prepareStatements } from '#platform/db/open.ts'
-import { belowTimeAndId, type RowWindow } from '#platform/db/row-window.ts'
-import type { Millis } from '#platform/time/clock.ts'
+import { belowTimeAndId, prepareStatements, type RowWindow } from '#platform/db/open.ts'
+import type { Millis } from '#platform/units.ts'
 import { decodeFields, decodeValue, readHead } from '#protocols/mime/header-fields.ts'
 
 /** What a list shows of a captured email. */

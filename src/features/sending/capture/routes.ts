@@ -7,11 +7,10 @@ import { downloadStored, readStoredContent } from '#features/core/app/stored-con
 import { getEmail } from '#features/sending/emails/read.ts'
 import { isBodyHidden } from '#features/sending/emails/wire.ts'
 import { notFound } from '#platform/errors.ts'
+import { errorResponses } from '#platform/http/access.ts'
 import { fileResponseSpec } from '#platform/http/download.ts'
-import { dataBody, pageBody } from '#platform/http/envelope.ts'
-import { errorResponses } from '#platform/http/route-errors.ts'
+import { dataBody, pageBody, toWire } from '#platform/http/envelope.ts'
 import { Count, DataBody, PageBody, parsePage, Text, Timestamp } from '#platform/http/schemas.ts'
-import { toWire } from '#platform/http/wire.ts'
 import {
   deleteAllCaptured,
   deleteCaptured,

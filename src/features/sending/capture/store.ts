@@ -7,11 +7,11 @@
 import type { Database } from 'bun:sqlite'
 import { join } from 'node:path'
 import { decompress } from '#platform/content/frames.ts'
-import { Committer, type CommitterOptions, type Tx } from '#platform/db/commit.ts'
-import { insertSql, openDatabase, prepareStatements, setSql } from '#platform/db/open.ts'
+import { Committer, type CommitterOptions } from '#platform/db/commit.ts'
+import { insertSql, openDatabase, prepareStatements, setSql, type Tx } from '#platform/db/open.ts'
 import { Counts } from '#platform/queue/counts.ts'
-import type { Clock, Millis } from '#platform/time/clock.ts'
-import { hours, KiB, MiB } from '#platform/units.ts'
+import type { Clock } from '#platform/time/clock.ts'
+import { hours, KiB, MiB, type Millis } from '#platform/units.ts'
 import { addToInbox, INBOX_SCHEMA } from './inbox.ts'
 
 /** A message as submitted for one recipient. */

@@ -1,9 +1,8 @@
 /** @module JSON shapes of dead letters. */
 import { type Static, Type } from '@sinclair/typebox'
 import { messageIdOf } from '#features/sending/queue/email.ts'
-import { isoTime } from '#platform/http/envelope.ts'
+import { isoTime, toWire } from '#platform/http/envelope.ts'
 import { Nullable, QueryInteger, Text, Timestamp, Uuid, withStrictStatus } from '#platform/http/schemas.ts'
-import { toWire } from '#platform/http/wire.ts'
 import { formatUuid } from '#platform/ids.ts'
 import type { DeadLetter } from './dead-letters.ts'
 

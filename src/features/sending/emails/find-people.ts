@@ -16,7 +16,7 @@ import {
 import { toSuppressionKey } from '#features/setup/suppression-store/check.ts'
 import { isErasedKey } from '#features/setup/suppression-store/suppression-list-key.ts'
 import { prepareStatements } from '#platform/db/open.ts'
-import type { Millis } from '#platform/time/clock.ts'
+import type { Millis } from '#platform/units.ts'
 import { parseMailbox } from '#protocols/address/parse.ts'
 import { scanMatches, updateIndex } from './search-list.ts'
 

@@ -5,7 +5,7 @@ import { findFilteredAccountId, listAccounts } from '#features/core/accounts/acc
 import type { App } from '#features/core/app/app.ts'
 import { authenticated, operatorRoute } from '#features/core/app/http.ts'
 import { recordView } from '#features/core/audit-logs/audit.ts'
-import type { RowWindow } from '#platform/db/row-window.ts'
+import type { RowWindow } from '#platform/db/open.ts'
 import { AppError } from '#platform/errors.ts'
 import { pageBody } from '#platform/http/envelope.ts'
 import { Filter, PageBody, parsePage } from '#platform/http/schemas.ts'

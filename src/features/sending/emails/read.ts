@@ -24,12 +24,10 @@ import {
   statusName,
 } from '#features/sending/queue/status.ts'
 import type { emails, recipients } from '#features/sending/queue/tables.ts'
-import { prepareStatements } from '#platform/db/open.ts'
-import { belowTimeAndId, type RowWindow } from '#platform/db/row-window.ts'
+import { belowTimeAndId, prepareStatements, type RowWindow } from '#platform/db/open.ts'
 import { MAX_OFFSET, notFoundById, parseUuidParam } from '#platform/http/schemas.ts'
 import type { UuidBytes } from '#platform/ids.ts'
-import type { Millis } from '#platform/time/clock.ts'
-import { hours } from '#platform/units.ts'
+import { hours, type Millis } from '#platform/units.ts'
 
 export interface StoredEmail
   extends Readonly<

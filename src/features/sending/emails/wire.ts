@@ -11,10 +11,9 @@ import { toEngagements } from '#features/sending/queue/settle.ts'
 import { isOpen } from '#features/sending/queue/status.ts'
 import { hasScope, mayReadContent } from '#features/setup/api-keys/scopes.ts'
 import type { KeyRing } from '#platform/crypto/crypto.ts'
-import { isoTime, isoTimeOrNull } from '#platform/http/envelope.ts'
-import { toWire } from '#platform/http/wire.ts'
+import { isoTime, isoTimeOrNull, toWire } from '#platform/http/envelope.ts'
 import { formatUuid } from '#platform/ids.ts'
-import type { Millis } from '#platform/time/clock.ts'
+import type { Millis } from '#platform/units.ts'
 import {
   type ActionableExplanation,
   type Email,

@@ -9,9 +9,7 @@
  */
 
 import { type BroadcastState, findBroadcastById, type OnTransition } from '#features/sending/broadcasts/states.ts'
-import { codesOf } from '#platform/db/codes.ts'
-import type { Tx } from '#platform/db/commit.ts'
-import { prepareStatements, setSql } from '#platform/db/open.ts'
+import { codesOf, prepareStatements, setSql, type Tx } from '#platform/db/open.ts'
 
 /** The position is the stored code, so only append. */
 export const NEWSLETTER_STATUSES = ['draft', 'scheduled', 'sending', 'sent', 'failed'] as const

@@ -14,9 +14,8 @@ import {
   toEventCode,
   toEventType,
 } from '#features/core/events/record.ts'
-import type { Tx } from '#platform/db/commit.ts'
-import { prepareStatements, setSql } from '#platform/db/open.ts'
-import type { Millis } from '#platform/time/clock.ts'
+import { prepareStatements, setSql, type Tx } from '#platform/db/open.ts'
+import type { Millis } from '#platform/units.ts'
 import {
   type ChangedRecipient,
   countBegun,

@@ -4,9 +4,8 @@
  * an account may send, and never looks for the content.
  */
 import type { Database } from 'bun:sqlite'
-import type { Tx } from '#platform/db/commit.ts'
-import { prepareStatements } from '#platform/db/open.ts'
-import type { Millis } from '#platform/time/clock.ts'
+import { prepareStatements, type Tx } from '#platform/db/open.ts'
+import type { Millis } from '#platform/units.ts'
 import { countBegun, recordDue, recordOf, requireEmail, settleEmail, type TransitionAt } from './settle.ts'
 import { statusCode, WAITING_CODES } from './status.ts'
 

@@ -5,10 +5,9 @@
  */
 
 import type { Database } from 'bun:sqlite'
-import type { Tx } from '#platform/db/commit.ts'
-import { prepareStatements } from '#platform/db/open.ts'
+import { prepareStatements, type Tx } from '#platform/db/open.ts'
 import { perOwner } from '#platform/per-owner.ts'
-import type { Millis } from '#platform/time/clock.ts'
+import type { Millis } from '#platform/units.ts'
 import { IS_HELD, IS_WITHOUT_CONTENT } from './hold-transitions.ts'
 import { countBegun, IS_NEVER_ATTEMPTED, recordDue, recordOf, requireEmail, settleEmail } from './settle.ts'
 import { OPEN_CODES, statusCode, WAITING_CODES } from './status.ts'

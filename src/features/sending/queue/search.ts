@@ -19,12 +19,10 @@
  */
 import type { Database } from 'bun:sqlite'
 import type { App } from '#features/core/app/app.ts'
-import type { Tx } from '#platform/db/commit.ts'
 import { compactFullText } from '#platform/db/full-text.ts'
-import { prepareStatements } from '#platform/db/open.ts'
+import { prepareStatements, type Tx } from '#platform/db/open.ts'
 import { type DueLoop, startDueLoop } from '#platform/queue/due-loop.ts'
-import type { Millis } from '#platform/time/clock.ts'
-import { seconds } from '#platform/units.ts'
+import { type Millis, seconds } from '#platform/units.ts'
 import {
   buildMatch,
   COLUMNS,

@@ -16,9 +16,8 @@ import {
   record,
 } from '#features/core/events/record.ts'
 import { countForStream, type StreamCounter } from '#features/setup/streams/reputation.ts'
-import type { Tx } from '#platform/db/commit.ts'
-import { prepareStatements } from '#platform/db/open.ts'
-import type { Millis } from '#platform/time/clock.ts'
+import { prepareStatements, type Tx } from '#platform/db/open.ts'
+import type { Millis } from '#platform/units.ts'
 import { deriveEmailStatus, isOpen, type Status, statusCode, statusName, WAITING_CODES } from './status.ts'
 import type { emails } from './tables.ts'
 

@@ -17,7 +17,7 @@
  * email:     that of its recipient. With several: the worst once all are final; before that `processing`, or
  *            `draft`, `scheduled` or `queued` while all wait. Rejected recipients count only if all are rejected.
  */
-import { codesOf } from '#platform/db/codes.ts'
+import { codesOf } from '#platform/db/open.ts'
 
 /** The position is the stored code, so only append. */
 export const STATUSES = [

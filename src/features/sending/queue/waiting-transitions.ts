@@ -5,9 +5,8 @@
  * The caller refunds the quota.
  */
 import { type EventData, record } from '#features/core/events/record.ts'
-import type { Tx } from '#platform/db/commit.ts'
-import { prepareStatements } from '#platform/db/open.ts'
-import type { Millis } from '#platform/time/clock.ts'
+import { prepareStatements, type Tx } from '#platform/db/open.ts'
+import type { Millis } from '#platform/units.ts'
 import {
   type ChangedRecipient,
   countBegun,

@@ -8,10 +8,9 @@ import type { App } from '#features/core/app/app.ts'
 import { recordEngaged } from '#features/sending/queue/settle.ts'
 import { recordEngagement } from '#features/sending/tracking/engage.ts'
 import { accountTag, dayOf } from '#features/sending/tracking/tokens.ts'
-import type { Tx } from '#platform/db/commit.ts'
-import { prepareStatements } from '#platform/db/open.ts'
+import { prepareStatements, type Tx } from '#platform/db/open.ts'
 import type { UuidBytes } from '#platform/ids.ts'
-import type { Millis } from '#platform/time/clock.ts'
+import type { Millis } from '#platform/units.ts'
 
 interface Mailbox {
   /** The reply to RCPT: code and text, which begins with the enhanced status code; undefined: it is accepted. */

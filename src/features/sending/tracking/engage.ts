@@ -11,10 +11,8 @@ import { countDaily, countDomainOnly, domainOfAddress, ERASED_DOMAIN } from '#fe
 import { count, countCaptured, type EventData, FIRST_METRICS, MACHINE_METRICS } from '#features/core/events/record.ts'
 import { recordEngaged } from '#features/sending/queue/settle.ts'
 import { sha256 } from '#platform/crypto/crypto.ts'
-import type { Tx } from '#platform/db/commit.ts'
-import { prepareStatements } from '#platform/db/open.ts'
-import type { Millis } from '#platform/time/clock.ts'
-import { minutes, seconds } from '#platform/units.ts'
+import { prepareStatements, type Tx } from '#platform/db/open.ts'
+import { type Millis, minutes, seconds } from '#platform/units.ts'
 import { accountTag, dayOf, type TrackedRecipient } from './tokens.ts'
 
 /** One load of a pixel, or one click. */

@@ -7,9 +7,8 @@ import type { App } from '#features/core/app/app.ts'
 import { authenticated, describeWith } from '#features/core/app/http.ts'
 import { getEmail } from '#features/sending/emails/read.ts'
 import { AppError } from '#platform/errors.ts'
-import { onePageBody } from '#platform/http/envelope.ts'
+import { onePageBody, toWire } from '#platform/http/envelope.ts'
 import { Count, extra, PageBody, Text, Timestamp } from '#platform/http/schemas.ts'
-import { toWire } from '#platform/http/wire.ts'
 import { readLinkStatistics } from './engage.ts'
 
 const LinkRecord = Type.Object({

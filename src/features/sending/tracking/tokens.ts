@@ -17,8 +17,7 @@ import {
   MAX_VARINT_BYTES,
 } from '#platform/crypto/token-bytes.ts'
 import type { UuidBytes } from '#platform/ids.ts'
-import type { Millis } from '#platform/time/clock.ts'
-import { days } from '#platform/units.ts'
+import { days, type Millis } from '#platform/units.ts'
 
 export interface TrackedRecipient {
   /** `accountTag` of the sending account. */

@@ -6,8 +6,7 @@
 import type { App } from '#features/core/app/app.ts'
 import { LOST_RECIPIENT } from '#features/sending/queue/email.ts'
 import { ERASED_ADDRESS } from '#features/setup/suppression-store/suppression-list-key.ts'
-import type { Tx } from '#platform/db/commit.ts'
-import { prepareStatements } from '#platform/db/open.ts'
+import { prepareStatements, type Tx } from '#platform/db/open.ts'
 import { MAX_TOKEN_LENGTH, openUnsubscribeToken, readUnsubscribeFacts, type UnsubscribeFacts } from './headers.ts'
 import { unsubscribeInTransaction } from './unsubscribe.ts'
 

@@ -25,8 +25,7 @@ import {
   prepareErasedKey,
   suppressionListKey,
 } from '#features/setup/suppression-store/suppression-list-key.ts'
-import type { Tx } from '#platform/db/commit.ts'
-import { prepareStatements } from '#platform/db/open.ts'
+import { prepareStatements, type Tx } from '#platform/db/open.ts'
 import { formatUuid } from '#platform/ids.ts'
 import type { UnsubscribeFacts } from './headers.ts'
 

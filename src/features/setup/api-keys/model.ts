@@ -1,9 +1,9 @@
 /** @module Wire form of API keys. */
 import { type Static, Type } from '@sinclair/typebox'
 import type { ActorLimits } from '#features/core/app/app.ts'
+import { toWire } from '#platform/http/envelope.ts'
 import { extraFields, Nullable, OptionalNullable, StrictObject, Timestamp, Uuid } from '#platform/http/schemas.ts'
-import { toWire } from '#platform/http/wire.ts'
-import type { Millis } from '#platform/time/clock.ts'
+import type { Millis } from '#platform/units.ts'
 
 export interface ApiKey {
   readonly id: string

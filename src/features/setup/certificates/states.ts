@@ -7,9 +7,9 @@ import { X509Certificate } from 'node:crypto'
 import { readFileSync } from 'node:fs'
 import { isIP } from 'node:net'
 import { getPublicHost, listTrackingHosts, normaliseHost } from '#features/setup/domains/tracking-domain.ts'
-import { attempt } from '#platform/attempt.ts'
+import { attempt } from '#platform/errors.ts'
 import type { Config } from '#platform/settings/config.ts'
-import type { Millis } from '#platform/time/clock.ts'
+import type { Millis } from '#platform/units.ts'
 import { expiryWarningMs, readCertificate, readOrdersState } from './store.ts'
 
 export const CERTIFICATE_USES = ['api', 'tracking', 'smtp'] as const

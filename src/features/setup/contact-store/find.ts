@@ -1,7 +1,6 @@
 /** @module Reads contacts. Never writes. */
 import type { Database } from 'bun:sqlite'
-import { prepareStatements } from '#platform/db/open.ts'
-import { aboveText, belowId, type RowKey, type RowWindow } from '#platform/db/row-window.ts'
+import { aboveText, belowId, prepareStatements, type RowKey, type RowWindow } from '#platform/db/open.ts'
 import { normaliseAddress } from '#protocols/address/parse.ts'
 import {
   CONTACT_STATUSES,

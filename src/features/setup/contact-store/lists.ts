@@ -3,8 +3,7 @@
  * writes; `change-list.ts` does.
  */
 import type { Database } from 'bun:sqlite'
-import { prepareStatements } from '#platform/db/open.ts'
-import { newestFirst, type RowWindow } from '#platform/db/row-window.ts'
+import { newestFirst, prepareStatements, type RowWindow } from '#platform/db/open.ts'
 import { notFoundById, parseUuidParam } from '#platform/http/schemas.ts'
 import { parseUuid, type UuidBytes } from '#platform/ids.ts'
 import { KiB } from '#platform/units.ts'

@@ -5,10 +5,9 @@
 import type { Database } from 'bun:sqlite'
 import type { Actor, App } from '#features/core/app/app.ts'
 import type { SealedColumns } from '#platform/crypto/sealed-columns.ts'
-import type { Tx } from '#platform/db/commit.ts'
-import { prepareStatements } from '#platform/db/open.ts'
+import { prepareStatements, type Tx } from '#platform/db/open.ts'
 import { formatUuid } from '#platform/ids.ts'
-import type { Millis } from '#platform/time/clock.ts'
+import type { Millis } from '#platform/units.ts'
 import { auditDomain, type Domain } from '../domains/domains.ts'
 import type { dnsCredentials } from './tables.ts'
 

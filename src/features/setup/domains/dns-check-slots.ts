@@ -6,7 +6,7 @@
 import { getTenantId } from '#features/core/accounts/work-budget.ts'
 import type { App } from '#features/core/app/app.ts'
 import { tooManyRequests } from '#platform/errors.ts'
-import { errorResponses } from '#platform/http/route-errors.ts'
+import { errorResponses } from '#platform/http/access.ts'
 import { perOwner } from '#platform/per-owner.ts'
 import { Slots } from '#platform/queue/slots.ts'
 import { seconds } from '#platform/units.ts'

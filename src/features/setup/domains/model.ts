@@ -1,11 +1,10 @@
 /** @module Wire form of domains, and conversion of stored domains to it. */
 import { type Static, Type } from '@sinclair/typebox'
 import type { App } from '#features/core/app/app.ts'
-import { isoTime, isoTimeOrNull } from '#platform/http/envelope.ts'
+import { isoTime, isoTimeOrNull, toWire } from '#platform/http/envelope.ts'
 import * as S from '#platform/http/schemas.ts'
-import { toWire } from '#platform/http/wire.ts'
 import { formatUuid } from '#platform/ids.ts'
-import type { Millis } from '#platform/time/clock.ts'
+import type { Millis } from '#platform/units.ts'
 import { readModulusBits } from '#protocols/dkim/keys.ts'
 import { type ByRecord, buildDkimRecord, type DnsRecord as DnsRecordWire } from './dns-records.ts'
 import { type Domain, listDnsRecords } from './domains.ts'

@@ -5,11 +5,9 @@
  */
 import type { Actor, App } from '#features/core/app/app.ts'
 import { createSystemActor } from '#features/core/audit-logs/audit.ts'
-import type { Tx } from '#platform/db/commit.ts'
-import { insertSql, prepareStatements } from '#platform/db/open.ts'
+import { insertSql, prepareStatements, type Tx } from '#platform/db/open.ts'
 import { formatUuid } from '#platform/ids.ts'
-import type { Millis } from '#platform/time/clock.ts'
-import { days } from '#platform/units.ts'
+import { days, type Millis } from '#platform/units.ts'
 import { unknown } from './check-result.ts'
 import { auditDomain, createEd25519Key, createSelector, type Domain, type FormerDkim, getDomain } from './domains.ts'
 import { scheduleRotationNotice } from './notices.ts'

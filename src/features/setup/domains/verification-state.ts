@@ -17,8 +17,7 @@
  * - Inbound mail is enabled when the MX flag is newly set, but never disabled: without an MX no mail arrives anyway,
  *   and the owner's choice by PATCH stays.
  */
-import type { Millis } from '#platform/time/clock.ts'
-import { days, hours, minutes } from '#platform/units.ts'
+import { days, hours, type Millis, minutes } from '#platform/units.ts'
 import type { Check } from './check-result.ts'
 import { type ByRecord, type CheckKey, DNS_RECORD_KEYS, type DnsRecordKey } from './dns-records.ts'
 

@@ -1,7 +1,7 @@
 /** @module Wire form of message streams. */
 import { type Static, Type } from '@sinclair/typebox'
+import { toWire } from '#platform/http/envelope.ts'
 import { Nullable, StrictObject, StringEnum, Text, Timestamp, Uuid } from '#platform/http/schemas.ts'
-import { toWire } from '#platform/http/wire.ts'
 import { REPUTATION_DAYS, type Reputation } from './reputation.ts'
 import { STREAM_PRIORITIES, type Stream, toPriorityName } from './streams.ts'
 

@@ -4,9 +4,8 @@
  */
 import type { Database } from 'bun:sqlite'
 import { count, hourOf, sumCounter } from '#features/core/events/record.ts'
-import type { Tx } from '#platform/db/commit.ts'
-import type { Millis } from '#platform/time/clock.ts'
-import { days } from '#platform/units.ts'
+import type { Tx } from '#platform/db/open.ts'
+import { days, type Millis } from '#platform/units.ts'
 
 /**
  * sent: recipients whose mail was accepted, in the hour of acceptance, without suppressed and cancelled ones.

@@ -5,14 +5,11 @@
 import type { Database } from 'bun:sqlite'
 import type { Actor, App } from '#features/core/app/app.ts'
 import { auditChange, describeChanges } from '#features/core/audit-logs/audit.ts'
-import { codesOf } from '#platform/db/codes.ts'
-import type { Tx } from '#platform/db/commit.ts'
-import { prepareStatements, setSql } from '#platform/db/open.ts'
-import { newestFirst, type RowWindow } from '#platform/db/row-window.ts'
+import { codesOf, newestFirst, prepareStatements, type RowWindow, setSql, type Tx } from '#platform/db/open.ts'
 import { conflict, invalid, notFound } from '#platform/errors.ts'
 import { parseName } from '#platform/http/validation.ts'
 import { formatUuid, newUuid, parseUuid, type UuidBytes } from '#platform/ids.ts'
-import type { Millis } from '#platform/time/clock.ts'
+import type { Millis } from '#platform/units.ts'
 import type { streams } from './tables.ts'
 
 /** Which mail of an account goes first. The position is the stored code. */

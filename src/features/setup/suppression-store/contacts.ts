@@ -15,9 +15,8 @@ import {
   type StoppableContact,
   type StoppedStatus,
 } from '#features/setup/contact-store/status.ts'
-import type { Tx } from '#platform/db/commit.ts'
-import { prepareStatements } from '#platform/db/open.ts'
-import type { Millis } from '#platform/time/clock.ts'
+import { prepareStatements, type Tx } from '#platform/db/open.ts'
+import type { Millis } from '#platform/units.ts'
 import { COMPLAINT, EVERY, HARD_BOUNCE, suppressionOf, toSuppressionScopeCode, UNSUBSCRIBE } from './check.ts'
 import { unsuppress } from './suppress.ts'
 import { suppressionListKey } from './suppression-list-key.ts'

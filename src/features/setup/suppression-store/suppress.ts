@@ -6,10 +6,9 @@ import type { App } from '#features/core/app/app.ts'
 import { auditChange, createSystemActor } from '#features/core/audit-logs/audit.ts'
 import { count, NO_HOUR } from '#features/core/events/record.ts'
 import { transitionContacts } from '#features/setup/contact-store/status.ts'
-import type { Tx } from '#platform/db/commit.ts'
-import { prepareStatements } from '#platform/db/open.ts'
+import { prepareStatements, type Tx } from '#platform/db/open.ts'
 import { newUuid, type UuidBytes } from '#platform/ids.ts'
-import type { Millis } from '#platform/time/clock.ts'
+import type { Millis } from '#platform/units.ts'
 import {
   COMPLAINT,
   EVERY,

@@ -1,8 +1,8 @@
 /** @module Wire form of templates. */
 import { type Static, Type } from '@sinclair/typebox'
+import { toWire } from '#platform/http/envelope.ts'
 import * as S from '#platform/http/schemas.ts'
 import { MAX_NAME_LENGTH } from '#platform/http/validation.ts'
-import { toWire } from '#platform/http/wire.ts'
 import type { RenderedParts } from '#platform/template/renderer.ts'
 import {
   type ListedTemplate,

@@ -5,8 +5,8 @@
 
 import { randomBytes } from '#platform/ids.ts'
 import { Counts } from '#platform/queue/counts.ts'
-import type { Clock, Millis } from '#platform/time/clock.ts'
-import { MiB, minutes } from '#platform/units.ts'
+import type { Clock } from '#platform/time/clock.ts'
+import { MiB, type Millis, minutes } from '#platform/units.ts'
 
 const TTL_MS = minutes(10)
 /** Previews of an account; the oldest is dropped first. */

@@ -3,7 +3,6 @@
  * Takes sources and data and returns parts of a message; which template they belong to is the caller's concern.
  */
 import type { App } from '#features/core/app/app.ts'
-import { addGarbage } from '#platform/disk/garbage.ts'
 import { AppError, invalid } from '#platform/errors.ts'
 import { serverBusy } from '#platform/http/body.ts'
 import type { RenderedParts, RenderRequest, TemplateFault, TemplateSource } from '#platform/template/renderer.ts'
@@ -131,7 +130,7 @@ export function startRenderSession(app: Pick<App, 'clock' | 'config' | 'memory' 
       const parts = await withSources(request)
       const sizeBytes = Buffer.byteLength(parts.html ?? '') + Buffer.byteLength(parts.text ?? '')
       // Garbage is counted for large texts only; the collector keeps up with small ones.
-      if (sizeBytes > LARGE_BYTES) addGarbage(memory, sizeBytes)
+      if (sizeBytes > LARGE_BYTES) memory.addGarbage(sizeBytes)
       heldBytes += sizeBytes
       if (heldBytes > maxBytes) throw renderedTooLarge(maxBytes)
       if (!isReserved()) throw serverBusy()
@@ -140,7 +139,7 @@ export function startRenderSession(app: Pick<App, 'clock' | 'config' | 'memory' 
     },
     [Symbol.dispose](): void {
       reservation?.release()
-      if (heldBytes > LARGE_BYTES) addGarbage(memory, heldBytes * (PEAK_FACTOR - 1))
+      if (heldBytes > LARGE_BYTES) memory.addGarbage(heldBytes * (PEAK_FACTOR - 1))
     },
   }
 }

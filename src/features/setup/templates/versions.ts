@@ -4,12 +4,9 @@
  */
 import type { Database } from 'bun:sqlite'
 import type { Actor } from '#features/core/app/app.ts'
-import type { Tx } from '#platform/db/commit.ts'
-import { prepareStatements } from '#platform/db/open.ts'
-import type { RowWindow } from '#platform/db/row-window.ts'
+import { prepareStatements, type RowWindow, type Tx } from '#platform/db/open.ts'
 import { notFound } from '#platform/errors.ts'
-import type { Millis } from '#platform/time/clock.ts'
-import { MiB } from '#platform/units.ts'
+import { MiB, type Millis } from '#platform/units.ts'
 import type { templateVersions } from './tables.ts'
 
 export type TemplateVersion = Readonly<Omit<typeof templateVersions.$inferSelect, 'templateId'>>

@@ -8,8 +8,8 @@ import type { Actor, App } from '#features/core/app/app.ts'
 import { readLastSeq } from '#features/core/events/record.ts'
 import { AppError, tooManyRequests } from '#platform/errors.ts'
 import * as eventStream from '#platform/http/event-stream.ts'
-import { createFairYield, type Millis } from '#platform/time/clock.ts'
-import { KiB, seconds } from '#platform/units.ts'
+import { createFairYield } from '#platform/time/clock.ts'
+import { KiB, type Millis, seconds } from '#platform/units.ts'
 import { MAX_EXAMINED, readFeed, readFeedRange, type TypeMask } from './feed.ts'
 
 export const MAX_STREAMS_PER_ACCOUNT = 10

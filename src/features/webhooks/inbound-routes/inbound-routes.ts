@@ -21,20 +21,18 @@ import {
 } from '#features/receiving/route-rules/rows.ts'
 import { requireScope } from '#features/setup/api-keys/scopes.ts'
 import { type Domain, findDomain, findDomainByName } from '#features/setup/domains/domains.ts'
-import { requireCallable } from '#features/webhooks/webhooks/manage/change.ts'
 import {
   beforeRouteChange,
   deleteRouteWebhook,
+  requireCallable,
   setRouteWebhook,
-} from '#features/webhooks/webhooks/manage/route-webhook.ts'
+} from '#features/webhooks/webhooks/manage/change.ts'
 import { findRouteWebhook, type Webhook } from '#features/webhooks/webhooks/manage/webhooks.ts'
-import type { Tx } from '#platform/db/commit.ts'
-import { prepareStatements } from '#platform/db/open.ts'
-import { newestFirst, type RowWindow } from '#platform/db/row-window.ts'
+import { newestFirst, prepareStatements, type RowWindow, type Tx } from '#platform/db/open.ts'
 import { conflict, invalid } from '#platform/errors.ts'
 import { notFoundById } from '#platform/http/schemas.ts'
 import { formatUuid, newUuid, parseUuid, type UuidBytes } from '#platform/ids.ts'
-import type { Millis } from '#platform/time/clock.ts'
+import type { Millis } from '#platform/units.ts'
 import { normaliseAddress, parseMailbox } from '#protocols/address/parse.ts'
 
 type WebhookState = Pick<Webhook, 'failureCount' | 'lastFailureAt' | 'lastFailureReason' | 'lastSuccessAt'>

@@ -11,8 +11,8 @@ import {
 } from '#features/webhooks/webhooks/history/model.ts'
 import type { Webhook } from '#features/webhooks/webhooks/manage/webhooks.ts'
 import type { KeyRing } from '#platform/crypto/crypto.ts'
+import { toWire } from '#platform/http/envelope.ts'
 import * as S from '#platform/http/schemas.ts'
-import { toWire } from '#platform/http/wire.ts'
 import { formatUuid } from '#platform/ids.ts'
 import {
   type InboundRoute,

@@ -1,12 +1,19 @@
-/** @module Routes of /v1/inbound-routes: paths, schemas and one call each, and the deliveries of one inbound email. */
+/**
+ * @module Routes of /v1/inbound-routes: paths, schemas and one call each, and the deliveries of one inbound email. Also
+ * /v1/operator/webhooks: the webhooks of all accounts, those of inbound routes included.
+ */
 import { Type } from '@sinclair/typebox'
 import { Elysia } from 'elysia'
+import { findFilteredAccountId, getAccount } from '#features/core/accounts/accounts.ts'
+import { OfAccountQuery } from '#features/core/accounts/model.ts'
 import type { App } from '#features/core/app/app.ts'
-import { authenticated, describeWith } from '#features/core/app/http.ts'
+import { authenticated, describeWith, operatorRoute } from '#features/core/app/http.ts'
+import { recordView } from '#features/core/audit-logs/audit.ts'
 import { PASSWORD_REQUIRED, requireRecentPassword } from '#features/people/team/credentials.ts'
 import { getInbound } from '#features/receiving/inbound/api/inbound-emails.ts'
 import { getDelivery, listDeliveries } from '#features/webhooks/webhooks/history/history.ts'
 import * as history from '#features/webhooks/webhooks/history/model.ts'
+import { toWebhookWire, WebhookRecord } from '#features/webhooks/webhooks/history/model.ts'
 import {
   countReplay,
   MAX_TESTS,
@@ -15,13 +22,28 @@ import {
   sendTestEvent,
 } from '#features/webhooks/webhooks/history/replay.ts'
 import { revealInboundSecret, rotateInboundSecret } from '#features/webhooks/webhooks/manage/secrets.ts'
-import { findRouteWebhook } from '#features/webhooks/webhooks/manage/webhooks.ts'
+import {
+  findRouteWebhook,
+  findWebhook,
+  listWebhooksOfAll,
+  type Webhook,
+} from '#features/webhooks/webhooks/manage/webhooks.ts'
 import { prepareStatements } from '#platform/db/open.ts'
-import { sessionOnly } from '#platform/http/access.ts'
+import { errorResponses, sessionOnly } from '#platform/http/access.ts'
 import { dataBody, pageBody, pageById } from '#platform/http/envelope.ts'
-import { errorResponses } from '#platform/http/route-errors.ts'
-import { DataBody, type Page, PageBody, PageQuery, parsePage, Text, TextOrNull } from '#platform/http/schemas.ts'
+import {
+  DataBody,
+  notFoundById,
+  type Page,
+  PageBody,
+  PageQuery,
+  parsePage,
+  Text,
+  TextOrNull,
+} from '#platform/http/schemas.ts'
+import { formatUuid } from '#platform/ids.ts'
 import * as routes from './inbound-routes.ts'
+import { findRouteById, formatRouteLabel } from './inbound-routes.ts'
 import * as model from './model.ts'
 
 const reads = describeWith('inbound:read')
@@ -272,4 +294,56 @@ function listEmailDeliveries(app: App, accountId: number, id: string, page: Page
     deliveries.map(({ uuid }) => model.toRouteDeliveryWire(getDelivery(db, webhook, uuid), webhook, keys)),
     { ...page, total: sql(db).count.get(webhook.id, event.seq)?.n ?? 0 },
   )
+}
+
+const OperatorWebhook = Type.Object({
+  ...WebhookRecord.properties,
+  account: Text('Name of its account.'),
+  off_by_failures: Type.Boolean({ description: 'Whether failures deactivated it, not its user.' }),
+  route: TextOrNull('Addresses of the inbound route of the same id, to which it belongs; null: to none.'),
+})
+
+export const operatorWebhookRoutes = (app: App) => {
+  const toWire = (webhook: Webhook) => {
+    const { uuid, name } = getAccount(app.config, app.db, webhook.accountId)
+    const route = webhook.routeId === null ? undefined : findRouteById(app.db, webhook.routeId)
+    return {
+      ...toWebhookWire(webhook, formatUuid(uuid)),
+      account: name,
+      off_by_failures: webhook.offByFailures,
+      route: webhook.routeId === null ? null : route ? formatRouteLabel(route) : 'a deleted domain',
+    }
+  }
+  return new Elysia({ prefix: '/v1/operator/webhooks' })
+    .use(authenticated)
+    .get(
+      '/',
+      async ({ actor, query }) => {
+        await recordView(app, actor, { name: 'webhooks' })
+        const page = parsePage(query)
+        const { rows, total } = listWebhooksOfAll(app.db, findFilteredAccountId(app, query.account_id), page)
+        return pageById(rows, { ...page, total }, toWire)
+      },
+      {
+        query: OfAccountQuery,
+        response: PageBody(OperatorWebhook),
+        detail: operatorRoute('List the webhooks of all accounts', 'With those of inbound routes, newest first.'),
+      },
+    )
+    .get(
+      '/:id',
+      async ({ actor, params }) => {
+        const webhook = findWebhook(app.db, params.id)
+        if (!webhook) throw notFoundById('webhook_not_found', 'webhook')
+        await recordView(app, actor, { name: 'webhook', id: params.id })
+        return dataBody(toWire(webhook))
+      },
+      {
+        params: Type.Object({ id: Text('Id of the webhook, or of its inbound route.') }),
+        response: DataBody(OperatorWebhook),
+        detail: operatorRoute('Get a webhook of any account', undefined, {
+          404: ['webhook_not_found', 'No webhook has this id.'],
+        }),
+      },
+    )
 }

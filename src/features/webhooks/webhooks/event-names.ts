@@ -4,7 +4,7 @@
  */
 import type { Actor } from '#features/core/app/app.ts'
 import { requireScope } from '#features/setup/api-keys/scopes.ts'
-import { codesOf } from '#platform/db/codes.ts'
+import { codesOf } from '#platform/db/open.ts'
 import { invalid } from '#platform/errors.ts'
 
 /** Names that `events` of a webhook may contain. `test` is not among them, because it is sent only on request. */

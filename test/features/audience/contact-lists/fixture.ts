@@ -1,8 +1,7 @@
 /** @module An account with contact lists, for tests, and access to what is stored of its contacts. */
 import { expect } from 'bun:test'
 import { toContactStatus } from '#features/setup/contact-store/status.ts'
-import type { ApiOptions, ApiResponse } from '#test/support/api.ts'
-import { at } from '#test/support/api.ts'
+import { type ApiOptions, type ApiResponse, at } from '#test/support/api.ts'
 import type { TestAppOptions } from '#test/support/app.ts'
 import { createEmailApi, type EmailApi } from '#test/support/email-api.ts'
 

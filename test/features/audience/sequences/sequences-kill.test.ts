@@ -1,6 +1,6 @@
 import { expect, test } from 'bun:test'
 import { rmSync } from 'node:fs'
-import { checkConsistency } from '#app/consistency-rules.ts'
+import { checkConsistency } from '#app/cli/check.ts'
 import { createSequence, recordEvent } from '#features/audience/sequences/sequences.ts'
 import { createDomain } from '#features/setup/domains/domains.ts'
 import { createTemplate } from '#features/setup/templates/templates.ts'

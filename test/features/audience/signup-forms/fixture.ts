@@ -3,8 +3,7 @@
  * a list.
  */
 import { formatUuid, newUuid } from '#platform/ids.ts'
-import type { TestApiOptions } from '#test/support/api.ts'
-import { at } from '#test/support/api.ts'
+import { at, type TestApiOptions } from '#test/support/api.ts'
 import { createEmailApi, type EmailApi, VERIFIED } from '#test/support/email-api.ts'
 
 export const PUBLIC_URL = 'https://mail.tassis.test'

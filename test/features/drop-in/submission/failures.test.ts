@@ -1,7 +1,6 @@
 /** @module Submission when something is exhausted, fails, waits or ends: replies, limits of time, stopping. */
 import { describe, expect, test } from 'bun:test'
-import type { Login, SubmittedMessage } from '#features/receiving/inbound/listener/protocol.ts'
-import { LISTENER_LIMITS } from '#features/receiving/inbound/listener/protocol.ts'
+import { LISTENER_LIMITS, type Login, type SubmittedMessage } from '#features/receiving/inbound/listener/protocol.ts'
 import { InboundServer } from '#features/receiving/inbound/listener/server.ts'
 import type { Rejection } from '#features/receiving/received/message.ts'
 import { pauseAccount } from '#features/reporting/abuse/pause.ts'

@@ -1,6 +1,6 @@
 import { describe, expect, setDefaultTimeout, spyOn, test } from 'bun:test'
 import { purgeExpired } from '#features/lifecycle/retention/run.ts'
-import { createAccount, toOperatorActor } from '#features/people/sub-accounts/create-account.ts'
+import { createAccount, toOperatorActor } from '#features/people/sub-accounts/sub-accounts.ts'
 import { removeUser, signUserOut } from '#features/people/team/operator-routes.ts'
 import { hashPassword } from '#features/people/team/passwords.ts'
 import { days, hours, minutes } from '#platform/units.ts'

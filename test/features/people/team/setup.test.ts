@@ -1,7 +1,7 @@
 /** @module The first start: the link that `serve` prints, and the page that creates the first account and its owner. */
 import { describe, expect, setDefaultTimeout, test } from 'bun:test'
 import { createHttp } from '#app/http.ts'
-import { createAccount, toOperatorActor } from '#features/people/sub-accounts/create-account.ts'
+import { createAccount, toOperatorActor } from '#features/people/sub-accounts/sub-accounts.ts'
 import { createUser } from '#features/people/team/operator-routes.ts'
 import { createSetupLink } from '#features/people/team/setup.ts'
 import { hours, seconds } from '#platform/units.ts'

@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'bun:test'
 import type { Actor } from '#features/core/app/app.ts'
 import { purgeExpired } from '#features/lifecycle/retention/run.ts'
-import { createAccount, toOperatorActor } from '#features/people/sub-accounts/create-account.ts'
+import { createAccount, toOperatorActor } from '#features/people/sub-accounts/sub-accounts.ts'
 import { listInvitations, MAX_INVITATIONS } from '#features/people/team/invitations.ts'
 import type { SessionState } from '#features/people/team/model.ts'
 import { findUserByEmail, listMembers, listOwnerEmails, removeTeam } from '#features/people/team/users.ts'

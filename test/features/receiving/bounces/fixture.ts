@@ -1,7 +1,6 @@
 /** @module A service that delivers nothing itself: a test decides how its emails end, and reads the results. */
 import type { Actor, App } from '#features/core/app/app.ts'
-import type { EventData } from '#features/core/events/record.ts'
-import { toEventType } from '#features/core/events/record.ts'
+import { type EventData, toEventType } from '#features/core/events/record.ts'
 import { applyBounce, type BounceResult } from '#features/receiving/bounces/apply.ts'
 import { acceptEmail } from '#features/sending/accept/accept.ts'
 import { createDraft } from '#features/sending/accept/draft.ts'

@@ -3,7 +3,7 @@
  */
 import { expect, setDefaultTimeout, test } from 'bun:test'
 import { getAccount } from '#features/core/accounts/accounts.ts'
-import { toOperatorActor } from '#features/people/sub-accounts/create-account.ts'
+import { toOperatorActor } from '#features/people/sub-accounts/sub-accounts.ts'
 import { applyComplaint } from '#features/receiving/complaints/apply.ts'
 import { resumeAccount } from '#features/reporting/abuse/pause.ts'
 import { findExcess, readAbuseStats } from '#features/reporting/abuse/rates.ts'

@@ -2,7 +2,7 @@
 import { expect, test } from 'bun:test'
 import { addToRow, DAILY_FIELDS, type DailyStats, dayOf } from '#features/core/events/daily-stats.ts'
 import { count } from '#features/core/events/record.ts'
-import type { Tx } from '#platform/db/commit.ts'
+import type { Tx } from '#platform/db/open.ts'
 import { days } from '#platform/units.ts'
 import { at } from '#test/support/api.ts'
 import { expectBalanced } from '#test/support/consistency.ts'

@@ -4,7 +4,7 @@
 import { Database } from 'bun:sqlite'
 import { afterEach, beforeEach, expect, test } from 'bun:test'
 import { join } from 'node:path'
-import { checkConsistency } from '#app/consistency-rules.ts'
+import { checkConsistency } from '#app/cli/check.ts'
 import {
   DAILY_COLUMNS,
   DAILY_FIELDS,
@@ -17,7 +17,7 @@ import { changeWithRecount } from '#features/reporting/analytics/recount.ts'
 import { bounceLate, confirmUncertain, requeueFinished } from '#features/sending/queue/attempt-transitions.ts'
 import { recordEngagement } from '#features/sending/tracking/engage.ts'
 import { unsubscribe } from '#features/sending/unsubscribe/unsubscribe.ts'
-import type { Tx } from '#platform/db/commit.ts'
+import type { Tx } from '#platform/db/open.ts'
 import { parseUuid } from '#platform/ids.ts'
 import { days, minutes } from '#platform/units.ts'
 import { createComplaints, type DeliveredEmail } from '#test/features/receiving/complaints/fixture.ts'

@@ -14,7 +14,7 @@ import {
   rejectRecipient,
   releaseHeld,
 } from '#features/sending/queue/waiting-transitions.ts'
-import type { Tx } from '#platform/db/commit.ts'
+import type { Tx } from '#platform/db/open.ts'
 import { days, hours, minutes } from '#platform/units.ts'
 import { at } from '#test/support/api.ts'
 import { expectBalanced } from '#test/support/consistency.ts'

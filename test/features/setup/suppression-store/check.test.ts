@@ -7,7 +7,7 @@ import {
   unsuppress,
   unsuppressAddress,
 } from '#features/setup/suppression-store/suppress.ts'
-import type { Tx } from '#platform/db/commit.ts'
+import type { Tx } from '#platform/db/open.ts'
 import { createTestAccount, createTestApp } from '#test/support/app.ts'
 import { expectBalanced } from '#test/support/consistency.ts'
 

@@ -1,5 +1,5 @@
 import { expect, test } from 'bun:test'
-import { toOperatorActor } from '#features/people/sub-accounts/create-account.ts'
+import { toOperatorActor } from '#features/people/sub-accounts/sub-accounts.ts'
 import { sendTestEvent } from '#features/webhooks/webhooks/history/replay.ts'
 import { parseUuid } from '#platform/ids.ts'
 import { hours, minutes, seconds } from '#platform/units.ts'

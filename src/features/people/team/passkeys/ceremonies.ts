@@ -8,7 +8,7 @@ import type {
   RegistrationResponseJSON,
 } from '@simplewebauthn/server'
 import type { Actor, App } from '#features/core/app/app.ts'
-import type { Tx } from '#platform/db/commit.ts'
+import type { Tx } from '#platform/db/open.ts'
 import { AppError, conflict, invalid, notFound } from '#platform/errors.ts'
 import { parseName } from '#platform/http/validation.ts'
 import { newUuid, parseUuid } from '#platform/ids.ts'

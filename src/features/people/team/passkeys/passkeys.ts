@@ -1,11 +1,10 @@
 /** @module The passkeys of users, as they are stored, and where browsers have them. */
 import type { Database } from 'bun:sqlite'
 import { isIP } from 'node:net'
-import type { Tx } from '#platform/db/commit.ts'
-import { insertSql, prepareStatements } from '#platform/db/open.ts'
+import { insertSql, prepareStatements, type Tx } from '#platform/db/open.ts'
 import type { UuidBytes } from '#platform/ids.ts'
 import type { Config } from '#platform/settings/config.ts'
-import type { Millis } from '#platform/time/clock.ts'
+import type { Millis } from '#platform/units.ts'
 import type { passkeys } from '../tables.ts'
 
 export type Passkey = Readonly<typeof passkeys.$inferSelect>

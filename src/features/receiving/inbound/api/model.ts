@@ -16,13 +16,11 @@ import {
 } from '#features/receiving/received/parts.ts'
 import { SPAM_VERDICTS, SpamVerdictOrNull } from '#features/receiving/received/spam.ts'
 import { statusName } from '#features/sending/queue/status.ts'
-import type { Tx } from '#platform/db/commit.ts'
-import { prepareStatements } from '#platform/db/open.ts'
+import { prepareStatements, type Tx } from '#platform/db/open.ts'
+import { toWire } from '#platform/http/envelope.ts'
 import * as S from '#platform/http/schemas.ts'
-import { toWire } from '#platform/http/wire.ts'
 import { formatUuid, parseUuid } from '#platform/ids.ts'
-import type { Millis } from '#platform/time/clock.ts'
-import { KiB } from '#platform/units.ts'
+import { KiB, type Millis } from '#platform/units.ts'
 import { isForgedResult } from '#protocols/authentication/results-header.ts'
 import {
   findInbound,

@@ -13,7 +13,7 @@ import { formatTraceFields, truncateHeader } from '#features/receiving/received/
 import { isForwardTarget, type RouteRule } from '#features/receiving/route-rules/rows.ts'
 import { insertSendable } from '#features/sending/accept/accept.ts'
 import { findRegistrableDomain } from '#features/setup/domains/name.ts'
-import type { Tx } from '#platform/db/commit.ts'
+import type { Tx } from '#platform/db/open.ts'
 import { AppError } from '#platform/errors.ts'
 import { createRateLimiter, requireTaken } from '#platform/http/rate-limit.ts'
 import { formatUuid, type UuidBytes } from '#platform/ids.ts'

@@ -17,7 +17,7 @@ import {
 import { type OperatorMail, takeOperatorMail } from '#features/receiving/postmaster/store.ts'
 import type { Envelope, ReceivedMail } from '#features/receiving/received/message.ts'
 import { judgeReceived } from '#features/receiving/received/spam.ts'
-import type { Tx } from '#platform/db/commit.ts'
+import type { Tx } from '#platform/db/open.ts'
 import { conflict, notFound } from '#platform/errors.ts'
 import { isoTime } from '#platform/http/envelope.ts'
 import { Text, Timestamp, Uuid } from '#platform/http/schemas.ts'

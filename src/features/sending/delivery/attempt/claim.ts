@@ -25,8 +25,7 @@ import {
   rejectRecipient,
 } from '#features/sending/queue/waiting-transitions.ts'
 import { suppressionOf } from '#features/setup/suppression-store/check.ts'
-import type { Tx } from '#platform/db/commit.ts'
-import { prepareStatements } from '#platform/db/open.ts'
+import { prepareStatements, type Tx } from '#platform/db/open.ts'
 import { type DueLoop, startDueLoop } from '#platform/queue/due-loop.ts'
 import { yieldToEventLoop } from '#platform/time/clock.ts'
 import { hours, minutes, seconds } from '#platform/units.ts'

@@ -5,8 +5,8 @@
  */
 
 import type { Log } from '#platform/log/log.ts'
-import type { Clock, Millis } from '#platform/time/clock.ts'
-import { days, hours } from '#platform/units.ts'
+import type { Clock } from '#platform/time/clock.ts'
+import { days, hours, type Millis } from '#platform/units.ts'
 import type { AttemptSession, BounceCategory } from '../protocol.ts'
 import type { Pair } from '../providers/pair.ts'
 import type { Verdict } from '../verdict/outcome.ts'

@@ -19,8 +19,7 @@ import { prepareStatements } from '#platform/db/open.ts'
 import { conflict, tooManyRequests } from '#platform/errors.ts'
 import { isoTime } from '#platform/http/envelope.ts'
 import { formatUuid, type UuidBytes } from '#platform/ids.ts'
-import type { Millis } from '#platform/time/clock.ts'
-import { hours, seconds } from '#platform/units.ts'
+import { hours, type Millis, seconds } from '#platform/units.ts'
 import type { ExplanationContext } from './explain.ts'
 
 const sql = prepareStatements((db) => ({

@@ -12,7 +12,7 @@ import { isOpen, type Status } from '#features/sending/queue/status.ts'
 import { COMPLAINT, HARD_BOUNCE, UNSUBSCRIBE } from '#features/setup/suppression-store/check.ts'
 import { ERASED_ADDRESS } from '#features/setup/suppression-store/suppression-list-key.ts'
 import { isoTime, isoTimeOrNull } from '#platform/http/envelope.ts'
-import type { Millis } from '#platform/time/clock.ts'
+import type { Millis } from '#platform/units.ts'
 import type { BounceCategory } from '../protocol.ts'
 
 interface Cause {

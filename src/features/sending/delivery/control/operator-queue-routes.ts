@@ -8,7 +8,7 @@ import { recordView, showView, toServiceActor } from '#features/core/audit-logs/
 import { accountOfLane, domainOfLane, isBulkLane, laneLabel } from '#features/sending/queue/lanes.ts'
 import type { OpenLane } from '#features/sending/queue/queue.ts'
 import { isLaneSelected, QUEUE_RULE_KINDS } from '#features/sending/queue/queue-rules.ts'
-import type { RowKey } from '#platform/db/row-window.ts'
+import type { RowKey } from '#platform/db/open.ts'
 import { dataBody, isoTime, pageBody } from '#platform/http/envelope.ts'
 import * as S from '#platform/http/schemas.ts'
 import { formatUuid } from '#platform/ids.ts'

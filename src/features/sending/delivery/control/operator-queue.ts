@@ -13,8 +13,7 @@ import {
   type QueueRuleKind,
 } from '#features/sending/queue/queue-rules.ts'
 import { isOpen, statusName } from '#features/sending/queue/status.ts'
-import type { Tx } from '#platform/db/commit.ts'
-import { prepareStatements } from '#platform/db/open.ts'
+import { prepareStatements, type Tx } from '#platform/db/open.ts'
 import { conflict, invalid, notFound } from '#platform/errors.ts'
 import { isoTime } from '#platform/http/envelope.ts'
 import { formatUuid, parseUuid } from '#platform/ids.ts'

@@ -6,10 +6,8 @@
 import type { App } from '#features/core/app/app.ts'
 import { dayOf } from '#features/core/events/daily-stats.ts'
 import { hasSentFrom } from '#features/sending/queue/queue.ts'
-import type { Tx } from '#platform/db/commit.ts'
-import { prepareStatements } from '#platform/db/open.ts'
-import type { Millis } from '#platform/time/clock.ts'
-import { days, hours, minutes } from '#platform/units.ts'
+import { prepareStatements, type Tx } from '#platform/db/open.ts'
+import { days, hours, type Millis, minutes } from '#platform/units.ts'
 import type { warmUps } from '../tables.ts'
 
 /** Of a limit, what may be taken at once after a pause; the rest flows in evenly, so that any window keeps the limit. */

@@ -10,8 +10,7 @@
  */
 import { dayOf } from '#features/core/events/daily-stats.ts'
 import type { LaneClass } from '#features/sending/queue/lanes.ts'
-import type { Millis } from '#platform/time/clock.ts'
-import { hours, minutes, seconds } from '#platform/units.ts'
+import { hours, type Millis, minutes, seconds } from '#platform/units.ts'
 import { TokenBucket, Traffic, type TrafficOutcome, type WarmUp } from './limits.ts'
 import type { Provider } from './registry.ts'
 import { CLAIMED_PER_CONNECTION, SITE_RULES, SlotPool } from './slot-pool.ts'

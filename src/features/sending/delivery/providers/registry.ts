@@ -6,7 +6,7 @@
 import { readFileSync } from 'node:fs'
 import { type Static, Type } from '@sinclair/typebox'
 import { nameSite } from '#features/sending/transport-security/transport-security.ts'
-import { attempt } from '#platform/attempt.ts'
+import { attempt } from '#platform/errors.ts'
 import { StrictObject, StringEnum } from '#platform/http/schemas.ts'
 import { createCheck } from '#platform/http/validation.ts'
 import { perOwner } from '#platform/per-owner.ts'

@@ -6,8 +6,7 @@
  */
 import type { App } from '#features/core/app/app.ts'
 import { type DistantRecipient, makeDue, noteWaiting, readWaiting } from '#features/sending/queue/queue.ts'
-import type { Millis } from '#platform/time/clock.ts'
-import { days, hours, minutes } from '#platform/units.ts'
+import { days, hours, type Millis, minutes } from '#platform/units.ts'
 import { claimLane, tryHoldForAccount } from '../attempt/claim.ts'
 import type { BounceCategory } from '../protocol.ts'
 import type { Instant, Pair } from '../providers/pair.ts'

@@ -15,8 +15,8 @@ import {
 import { storeNewest } from '#platform/bounded-map.ts'
 import { shuffle } from '#platform/ids.ts'
 import { backoffDelayMs } from '#platform/queue/backoff.ts'
-import type { Clock, Millis } from '#platform/time/clock.ts'
-import { hours, minutes } from '#platform/units.ts'
+import type { Clock } from '#platform/time/clock.ts'
+import { hours, type Millis, minutes } from '#platform/units.ts'
 import {
   type HostAddresses,
   type HostWithAddresses,

@@ -16,11 +16,10 @@ import {
 } from '#features/sending/queue/hold-transitions.ts'
 import { type DistantRecipient, QUEUE_START, type QueuePosition, readDistant } from '#features/sending/queue/queue.ts'
 import { readSelected } from '#features/sending/queue/queue-rules.ts'
-import type { Tx } from '#platform/db/commit.ts'
-import { prepareStatements } from '#platform/db/open.ts'
+import { prepareStatements, type Tx } from '#platform/db/open.ts'
 import { type DueLoop, startDueLoop } from '#platform/queue/due-loop.ts'
-import { type Millis, yieldToEventLoop } from '#platform/time/clock.ts'
-import { hours } from '#platform/units.ts'
+import { yieldToEventLoop } from '#platform/time/clock.ts'
+import { hours, type Millis } from '#platform/units.ts'
 
 /** How long a recipient is held; the end of the block releases it earlier. */
 const ACCOUNT_HOLD_MS = hours(24)

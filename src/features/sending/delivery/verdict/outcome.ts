@@ -11,12 +11,10 @@ import { domainOfLane, SIMULATOR_LANE } from '#features/sending/queue/lanes.ts'
 import { simulateReader } from '#features/sending/simulator/mailboxes.ts'
 import { HARD_BOUNCE } from '#features/setup/suppression-store/check.ts'
 import { suppressAfterOutcome } from '#features/setup/suppression-store/suppress.ts'
-import type { Tx } from '#platform/db/commit.ts'
-import { prepareStatements } from '#platform/db/open.ts'
+import { prepareStatements, type Tx } from '#platform/db/open.ts'
 import { randomFraction, type UuidBytes } from '#platform/ids.ts'
 import { backoffDelayMs } from '#platform/queue/backoff.ts'
-import type { Millis } from '#platform/time/clock.ts'
-import { hours, minutes, seconds } from '#platform/units.ts'
+import { hours, type Millis, minutes, seconds } from '#platform/units.ts'
 import {
   type AttemptResult,
   type AttemptSession,

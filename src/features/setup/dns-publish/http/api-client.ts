@@ -2,7 +2,7 @@
  * @module Requests to the API of a DNS provider, limited in time and size. Every failure is a `DnsApiError` that says
  * what to do. Never retries, follows a redirect, or repeats a secret.
  */
-import { attempt } from '#platform/attempt.ts'
+import { attempt } from '#platform/errors.ts'
 import { MiB, seconds } from '#platform/units.ts'
 import { parseRetryAfter } from '#protocols/http/retry-after.ts'
 import { type DnsApiDeps, DnsApiError, type DnsApiProblem } from '../dns-api.ts'

@@ -4,8 +4,7 @@
  */
 import type { App } from '#features/core/app/app.ts'
 import type { FetchFailureCause, FetchOutcome } from '#platform/net/safe-fetch.ts'
-import type { Millis } from '#platform/time/clock.ts'
-import { seconds } from '#platform/units.ts'
+import { type Millis, seconds } from '#platform/units.ts'
 import { parseRetryAfter } from '#protocols/http/retry-after.ts'
 import type { PayloadFormat } from '../event-names.ts'
 import { createRequestHeaders, type SignedRequest, type SigningSecrets } from '../manage/signature.ts'

@@ -9,8 +9,7 @@
 import type { App } from '#features/core/app/app.ts'
 import type { FetchOutcome } from '#platform/net/safe-fetch.ts'
 import { type BackoffDelays, backoffDelayMs } from '#platform/queue/backoff.ts'
-import type { Millis } from '#platform/time/clock.ts'
-import { days, minutes, seconds } from '#platform/units.ts'
+import { days, type Millis, minutes, seconds } from '#platform/units.ts'
 import type { Webhook } from '../manage/webhooks.ts'
 
 /** Delays after the first, second, third and fourth attempt; the fifth is the last. */

@@ -1,19 +1,20 @@
 /**
  * @module Creates, changes and deletes webhooks on behalf of users, including reactivation after failures. The
- * dispatcher counts failures and deactivates webhooks.
+ * dispatcher counts failures and deactivates webhooks. The webhook of an inbound route is a row of `webhooks` that its
+ * route creates, changes and deletes, with the route's public id and a single event; it never appears under /v1/webhooks,
+ * but the dispatcher treats it like any other.
  */
-
 import { prepareCount, requirePlanCapacity } from '#features/core/accounts/limits.ts'
 import type { Actor, App } from '#features/core/app/app.ts'
 import { auditChange, describeChanges } from '#features/core/audit-logs/audit.ts'
 import { EVENT_TYPES, readLastSeqIn } from '#features/core/events/record.ts'
-import type { Tx } from '#platform/db/commit.ts'
-import { insertSql, prepareStatements } from '#platform/db/open.ts'
+import type { RouteFields } from '#features/receiving/route-rules/rows.ts'
+import { insertSql, prepareStatements, type Tx } from '#platform/db/open.ts'
 import { conflict, invalid, tooManyRequests } from '#platform/errors.ts'
-import { formatUuid, newUuid } from '#platform/ids.ts'
+import { formatUuid, newUuid, type UuidBytes } from '#platform/ids.ts'
 import { perOwner } from '#platform/per-owner.ts'
 import { Counts } from '#platform/queue/counts.ts'
-import type { Millis } from '#platform/time/clock.ts'
+import type { Millis } from '#platform/units.ts'
 import {
   isWebhookEvent,
   type PayloadFormat,
@@ -24,8 +25,8 @@ import {
   WEBHOOK_EVENTS,
 } from '../event-names.ts'
 import { endPending, endPendingBatch } from './pending.ts'
-import { createSealedSecret } from './secrets.ts'
-import { getWebhook, requireUnchanged, type Webhook } from './webhooks.ts'
+import { createSealedSecret, ensureInboundSecret } from './secrets.ts'
+import { findRouteWebhook, getWebhook, requireUnchanged, type Webhook } from './webhooks.ts'
 
 /** Webhooks per account. */
 const MAX_WEBHOOKS = 100
@@ -48,6 +49,8 @@ const sql = prepareStatements((db) => ({
     'UPDATE webhooks SET off_by_failures = 0, failure_count = 0, failing_since = NULL, last_failure_reason = NULL, cursor_seq = ? WHERE id = ?',
   ),
   forgetFailures: db.prepare('UPDATE webhooks SET failure_count = 0, failing_since = NULL WHERE id = ?'),
+  // Marks a webhook as deactivated by its user, even if failures had deactivated it before.
+  forgetOff: db.prepare('UPDATE webhooks SET off_by_failures = 0 WHERE id = ?'),
   delete: db.prepare('UPDATE webhooks SET deleted_at = ? WHERE id = ?'),
 }))
 
@@ -257,3 +260,41 @@ const describeLocal = (url: string): string =>
   LOCAL_HOSTS.includes(URL.parse(url.slice(0, 200))?.hostname)
     ? ' To get events on the machine you develop on, run `tassis listen` there.'
     : ''
+
+/** The events of a route's webhook. */
+export const ROUTE_EVENTS = ['email.inbound'] as const
+
+/**
+ * Makes the webhook of a route match the route: new URL, active or inactive. Without a URL nothing is posted: pending
+ * deliveries are ended, and the history stays. Reactivation resets its failures; events from the inactive time are not
+ * sent, but can be replayed. Call `beforeRouteChange` first.
+ */
+export function setRouteWebhook(
+  app: App,
+  tx: Tx,
+  actor: Actor,
+  { id: routeId, uuid }: { readonly id: number; readonly uuid: UuidBytes },
+  { webhookUrl: url, ...route }: Pick<RouteFields, 'webhookUrl' | 'isActive'>,
+): void {
+  const before = findRouteWebhook(tx.db, routeId)
+  const isActive = route.isActive && url !== null
+  const { accountId } = actor
+  if (before) {
+    writeChange(app, tx, before, { url: url ?? before.url, events: ROUTE_EVENTS, isActive })
+    if (!isActive) sql(tx.db).forgetOff.run(before.id)
+  } else if (url !== null)
+    insertWebhook(app, tx, { uuid, accountId, url, events: ROUTE_EVENTS, secret: new Uint8Array(), isActive, routeId })
+  if (url !== null) ensureInboundSecret(app, tx, actor)
+}
+
+/** Ends the pending deliveries of an inactive route webhook, before the route is changed. */
+export async function beforeRouteChange(app: App, routeId: number): Promise<void> {
+  const webhook = findRouteWebhook(app.db, routeId)
+  if (webhook) await endPending(app, webhook)
+}
+
+/** Deletes the webhook of a deleted route. */
+export function deleteRouteWebhook(app: App, tx: Tx, routeId: number): void {
+  const webhook = findRouteWebhook(tx.db, routeId)
+  if (webhook) writeDeletion(app, tx, webhook.id)
+}

@@ -3,8 +3,7 @@
  * Webhooks. Pure.
  */
 import { createHmac } from 'node:crypto'
-import type { Millis } from '#platform/time/clock.ts'
-import { days } from '#platform/units.ts'
+import { days, type Millis } from '#platform/units.ts'
 
 /** How long after a rotation the previous secret also signs. */
 export const PREVIOUS_SECRET_MS = days(1)

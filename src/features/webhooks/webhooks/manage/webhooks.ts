@@ -1,15 +1,14 @@
 /**
- * @module Reads webhooks, including those of inbound routes, and opens their secrets. Changes are in `change.ts` and
- * `route-webhook.ts`, attempts in the dispatcher.
+ * @module Reads webhooks, including those of inbound routes, and opens their secrets. Changes are in `change.ts`,
+ * attempts in the dispatcher.
  */
 import type { Database } from 'bun:sqlite'
 import type { KeyRing } from '#platform/crypto/crypto.ts'
-import { prepareStatements } from '#platform/db/open.ts'
-import { newestFirst, type RowWindow } from '#platform/db/row-window.ts'
+import { newestFirst, prepareStatements, type RowWindow } from '#platform/db/open.ts'
 import { conflict } from '#platform/errors.ts'
 import { notFoundById } from '#platform/http/schemas.ts'
 import { formatUuid, parseUuid, type UuidBytes } from '#platform/ids.ts'
-import type { Millis } from '#platform/time/clock.ts'
+import type { Millis } from '#platform/units.ts'
 import { type PayloadFormat, payloadFormatName } from '../event-names.ts'
 import type { webhooks } from '../tables.ts'
 

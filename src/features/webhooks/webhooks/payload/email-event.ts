@@ -5,7 +5,7 @@ import { messageIdOf } from '#features/sending/queue/email.ts'
 import { recipientKindCode } from '#features/sending/queue/status.ts'
 import { prepareStatements } from '#platform/db/open.ts'
 import { formatUuid } from '#platform/ids.ts'
-import type { Millis } from '#platform/time/clock.ts'
+import type { Millis } from '#platform/units.ts'
 
 /** The part of the email's rarely set fields that payloads have. */
 type Extra = Partial<Pick<EmailEvent, 'tags' | 'metadata'>> & { readonly message_id?: string }
