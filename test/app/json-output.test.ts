@@ -240,9 +240,8 @@ beforeAll(async () => {
     TASSIS_LOG_LEVEL: 'silent',
   }
   writeFileSync(join(files.path, 'addresses.csv'), 'email_address\nc@x.test\n')
-  writeFileSync(join(files.path, 'unsubscribes.csv'), 'address,email,created_at,created\nd@x.test,d@x.test,1,1\n')
-  const header = 'EmailAddress,Reason,LastUpdateTime,SuppressionReason,CreatedAt,Origin,email,blockedAt'
-  writeFileSync(join(files.path, 'suppressed.csv'), `${header}\nd@x.test,bounce,1,bounce,1,bounce,d@x.test,1\n`)
+  writeFileSync(join(files.path, 'unsubscribes.csv'), 'email,created\nd@x.test,1\n')
+  writeFileSync(join(files.path, 'suppressed.csv'), 'EmailAddress,Reason,CreatedAt\nd@x.test,bounce,1\n')
   const { credentials } = await startUpdateServer()
   writeFileSync(join(files.path, 'tsig'), credentials.secret)
   mkdirSync(join(files.path, 'REPORTS'))
