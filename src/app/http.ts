@@ -370,7 +370,7 @@ export function createRoutes(
     confirmPages(app, findActiveSlug),
     resendRoutes(app, { maxAttempts, takeRate, renderedBodies, deleteDomain, hasOpenMail }),
     mailgunRoutes(app, { takeRate, parser, deleteDomain }),
-    postalRoutes(app, { takeRate }),
+    postalRoutes(app, { takeRate, parser }),
     supabaseRoutes(app, { authenticator, takeRate }),
   ]
   return [...all, docsRoutes(() => loadDocsFiles(all))]

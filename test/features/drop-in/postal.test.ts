@@ -8,6 +8,8 @@ const MESSAGE = {
   ...{ subject: 'Hello', plain_body: 'Hello, Bob.' },
 }
 
+const RAW = { mail_from: `ada@${VERIFIED}`, rcpt_to: ['bob@receiver.test'], data: btoa('From: a@b.test\r\n\r\nHello.') }
+
 let service: EmailApi
 beforeAll(async () => {
   service = await createEmailApi()
@@ -64,6 +66,16 @@ test('a message reaches each recipient with its fields, and each has its id', as
   expect(at(detail, 'headers', 'X-Own')).toBe('x')
 })
 
+test('a whole message reaches its envelope, with the header that it has', async () => {
+  const message = `From: ada@${VERIFIED}\r\nTo: list@receiver.test\r\nSubject: Raw\r\nX-Own: x\r\n\r\nHello.\r\n`
+  const rcpt_to = ['bob@receiver.test', 'cy@receiver.test']
+  const { data } = await post('send/raw', { mail_from: `ada@${VERIFIED}`, rcpt_to, data: btoa(message) })
+  expect(Object.keys(data.messages ?? {})).toEqual(rcpt_to)
+  const detail = await service.detail(data.messages?.['bob@receiver.test']?.id)
+  expect(detail).toMatchObject({ subject: 'Raw', text_body: 'Hello.\n', headers: { 'X-Own': 'x' } })
+  expect(at(detail, 'recipients')).toMatchObject(rcpt_to.map((address) => ({ address, kind: 'bcc' })))
+})
+
 test.each([
   ['no recipient', { ...MESSAGE, to: [] }, 'parameter-error', 'validation_failed', 'to'],
   ['no sender', { ...MESSAGE, from: undefined }, 'parameter-error', 'invalid_address', 'from'],
@@ -89,9 +101,20 @@ test.each([
   ],
   ['another domain', { ...MESSAGE, from: 'ada@other.test' }, 'error', 'UnauthenticatedFromAddress', 'other.test'],
   ['no object', [], 'parameter-error', 'validation_failed', 'JSON object'],
+  ...(['mail_from', 'rcpt_to', 'data'] as const).map(
+    (field) => [`no ${field}`, { ...RAW, [field]: undefined }, 'parameter-error', 'validation_failed', field] as const,
+  ),
+  [
+    'a raw message of another domain',
+    { ...RAW, data: btoa('From: a@other.test\r\n\r\n') },
+    'error',
+    'UnauthenticatedFromAddress',
+    'other.test',
+  ],
+  ['a raw message without octets', { ...RAW, data: '!' }, 'parameter-error', 'validation_failed', 'data'],
 ] as const)('%s is an error that says what to change, and stores nothing', async (_, body, status, code, text) => {
   const before = service.stored()
-  const answer = await post('send/message', body)
+  const answer = await post('mail_from' in body || 'rcpt_to' in body ? 'send/raw' : 'send/message', body)
   expect([answer.http, answer.status, answer.data.code]).toEqual([200, status, code])
   expect(answer.data.message).toContain(text)
   expect(service.stored()).toEqual(before)

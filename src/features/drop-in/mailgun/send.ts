@@ -15,7 +15,7 @@ import { formatUuid, newUuid } from '#platform/ids.ts'
 import { MiB } from '#platform/units.ts'
 import { domainOfMailbox } from '#protocols/address/parse.ts'
 import type { ParsedMessage } from '#protocols/mime/parsed.ts'
-import { PEAK_FACTOR, parseSubmitted } from '../submission/submit.ts'
+import { withParsed } from '../submission/submit.ts'
 import { type BatchRecipient, createFill, fillMessage, type Message, readMessage } from './message.ts'
 import type { Call } from './route.ts'
 
@@ -58,16 +58,7 @@ export async function sendMime(call: Call, parser: Pick<Parser, 'parse'>, admit:
   const given = (body instanceof FormData ? body.getAll('message') : []).at(-1) as string | File | undefined
   if (!given) throw invalid('message', 'Set "message" to the MIME message, as a file.')
   const bytes = new Uint8Array(await new Blob([given]).arrayBuffer())
-  const memory = app.memory.reserve(bytes.length * PEAK_FACTOR)
-  if (!memory) throw serverBusy()
-  try {
-    const session = { mailFrom: '', sourceIp: '', helo: '', tls: null, sizeBytes: bytes.length }
-    const parsed = await parseSubmitted(parser, { ...session, content: { kind: 'bytes', bytes } })
-    if (typeof parsed === 'string') throw invalid('message', `message: ${parsed}`)
-    return await sendMessage(call, admit, parsed)
-  } finally {
-    memory.release()
-  }
+  return await withParsed(app, parser, 'message', bytes, (parsed) => sendMessage(call, admit, parsed))
 }
 
 async function sendBatch({ app, actor }: Call, message: Message, emails: readonly BatchRecipient[], admit: () => void) {

@@ -1,18 +1,22 @@
 /**
- * @module Postal's interface, for programs whose API credential came along: `send/message`. The key is in
+ * @module Postal's interface, for programs whose API credential came along: `send/message` and `send/raw`. The key is in
  * `X-Server-API-Key`. An answer is a 200 with `status`, also for an error; only what a program should repeat has a
  * status of its own, which Postal's clients take as a failure.
  */
+import { type Static, Type } from '@sinclair/typebox'
 import type { App } from '#features/core/app/app.ts'
-import { acceptTranslated } from '#features/sending/accept/accept.ts'
+import type { Parser } from '#features/receiving/inbound/process/parser.ts'
+import { acceptTranslated, type TranslatedRequest } from '#features/sending/accept/accept.ts'
 import { requireSendRequest } from '#features/sending/accept/batch.ts'
-import { type Draft, isReservedHeader } from '#features/sending/accept/draft.ts'
+import { type Draft, isReservedHeader, MAX_RECIPIENTS } from '#features/sending/accept/draft.ts'
 import type { TakeRate } from '#features/sending/accept/sendable.ts'
 import { invalid } from '#platform/errors.ts'
 import { readApiKeyText } from '#platform/http/authenticate.ts'
 import type { Dialect } from '#platform/http/dialect.ts'
 import { isJsonObject, type JsonObject } from '#platform/json-object.ts'
-import { type Call, createRoutes, on } from '../dialects/routes.ts'
+import { type Call, createRoutes, Fields, on, takes } from '../dialects/routes.ts'
+import { withParsed } from '../submission/submit.ts'
+import { translateMessage } from '../submission/translate.ts'
 
 const PREFIX = '/api/v1'
 
@@ -66,23 +70,32 @@ function translate(body: JsonObject, ignored: Set<string>) {
   })
 }
 
+const Raw = Fields({
+  mail_from: Type.String({ minLength: 1 }),
+  rcpt_to: Type.Array(Type.String({ minLength: 1 }), { minItems: 1, maxItems: MAX_RECIPIENTS }),
+  data: Type.String({ minLength: 1 }),
+})
+
+interface PostalOptions {
+  readonly takeRate: TakeRate
+  readonly parser: Pick<Parser, 'parse'>
+}
+
 /** Accepts one email to all recipients, which Postal counts as a message for each: all have its id. */
-async function sendMessage({ app, actor, body, ignored, set }: Call, takeRate: TakeRate) {
+async function accept(
+  { app, actor, set }: Call,
+  translated: Omit<TranslatedRequest, 'idempotency'>,
+  takeRate: TakeRate,
+) {
   const startedAtMs = app.clock.monotonicMs()
   let recipients: Draft['recipients'] = []
-  const translated = {
-    idempotency: undefined,
-    translate: () => {
-      if (!isJsonObject(body)) throw invalid('body', 'The body must be a JSON object.')
-      return translate(body, ignored)
-    },
-    complete: (draft: Draft) => {
-      recipients = draft.recipients
-      return draft
-    },
+  const complete = (draft: Draft): Draft => {
+    recipients = draft.recipients
+    return translated.complete?.(draft) ?? draft
   }
   const admit = () => void Object.assign(set.headers, takeRate(actor))
-  const { response } = await acceptTranslated(app, actor, translated, admit)
+  const request = { idempotency: undefined, ...translated, complete }
+  const { response } = await acceptTranslated(app, actor, request, admit)
   const message = { id: response.id, token: response.id, ...(response.status === 'draft' && { status: 'draft' }) }
   const data = {
     message_id: response.message_id.slice(1, -1),
@@ -91,11 +104,28 @@ async function sendMessage({ app, actor, body, ignored, set }: Call, takeRate: T
   return { status: 'success', time: (app.clock.monotonicMs() - startedAtMs) / 1000, flags: {}, data }
 }
 
-/** @param options.takeRate of sends */
-export const postalRoutes = (app: App, { takeRate }: { readonly takeRate: TakeRate }) =>
+/** Accepts a whole message. It is not passed on but rebuilt, like one that is submitted by SMTP. */
+const acceptRaw = (call: Call<Static<typeof Raw>>, { parser, takeRate }: PostalOptions) => {
+  const { mail_from: mailFrom, rcpt_to: recipients, data } = call.body
+  return withParsed(call.app, parser, 'data', Buffer.from(data, 'base64'), (parsed) => {
+    const { request, complete, dropped } = translateMessage(parsed, { mailFrom, recipients })
+    for (const name of dropped) call.ignored.add(name)
+    return accept(call, { translate: () => ({ ...request, headers: undefined }), complete }, takeRate)
+  })
+}
+
+/** @param options of `src/app`: the rate of sends, and the parser of submitted mail */
+export const postalRoutes = (app: App, options: PostalOptions) =>
   createRoutes(
     app,
     [PREFIX],
-    [on('POST /send/message', 'emails:send', (call) => sendMessage(call, takeRate))],
+    [
+      on('POST /send/message', 'emails:send', (call) => {
+        const { body, ignored } = call
+        if (!isJsonObject(body)) throw invalid('body', 'The body must be a JSON object.')
+        return accept(call, { translate: () => translate(body, ignored) }, options.takeRate)
+      }),
+      takes('POST /send/raw', 'emails:send', Raw, (call) => acceptRaw(call, options)),
+    ],
     (call) => call,
   )

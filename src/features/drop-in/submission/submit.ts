@@ -11,7 +11,8 @@ import type { TakeRate } from '#features/sending/accept/sendable.ts'
 import type { Authenticator } from '#features/setup/api-keys/keys.ts'
 import { hasScope } from '#features/setup/api-keys/scopes.ts'
 import { toStorageError } from '#platform/disk/storage-errors.ts'
-import { AppError } from '#platform/errors.ts'
+import { AppError, invalid } from '#platform/errors.ts'
+import { serverBusy } from '#platform/http/body.ts'
 import { summariseBody } from '#platform/http/body-summary.ts'
 import type { ParsedMessage } from '#protocols/mime/parsed.ts'
 import { findActor } from './logins.ts'
@@ -26,7 +27,7 @@ export interface SubmitOptions {
 }
 
 /** Peak memory per octet of a message: its attachments decoded, in base64, and decoded again. */
-export const PEAK_FACTOR = 4
+const PEAK_FACTOR = 4
 
 const BUSY = createReply(
   451,
@@ -40,7 +41,7 @@ export function createSubmitter(
   { authenticator, parser, takeRate }: SubmitOptions,
 ): (message: SubmittedMessage) => Promise<SmtpReply> {
   const accept = async (actor: Actor, message: SubmittedMessage): Promise<Submitted> => {
-    const parsed = await parseSubmitted(parser, message)
+    const parsed = await parse(parser, message)
     if (typeof parsed === 'string') return { reply: createReply(554, '5.6.0', parsed) }
     const { request, idempotencyKey, complete, dropped } = translateMessage(parsed, message)
     try {
@@ -91,8 +92,32 @@ export function createSubmitter(
 /** The reply to a message, with what the request log has of it. */
 type Submitted = Pick<EndedCommand, 'reply' | 'errorCode' | 'emailId' | 'body'>
 
+/**
+ * Parses the whole message of a request; `use` runs while its memory is reserved.
+ * @param field has the message, and is named by the 422 for one that cannot be parsed
+ */
+export async function withParsed<Result>(
+  { memory }: App,
+  parser: Pick<Parser, 'parse'>,
+  field: string,
+  bytes: Uint8Array,
+  use: (message: ParsedMessage) => Promise<Result>,
+): Promise<Result> {
+  if (bytes.length === 0) throw invalid(field, `${field} must be a message with its header.`)
+  const reservation = memory.reserve(bytes.length * PEAK_FACTOR)
+  if (!reservation) throw serverBusy()
+  try {
+    const session = { mailFrom: '', sourceIp: '', helo: '', tls: null, sizeBytes: bytes.length }
+    const parsed = await parse(parser, { ...session, content: { kind: 'bytes', bytes } })
+    if (typeof parsed === 'string') throw invalid(field, `${field}: ${parsed}`)
+    return await use(parsed)
+  } finally {
+    reservation.release()
+  }
+}
+
 /** The parsed message, or why it cannot be parsed. */
-export async function parseSubmitted(
+async function parse(
   parser: Pick<Parser, 'parse'>,
   { content, sizeBytes, mailFrom, sourceIp, helo, tls }: Omit<SubmittedMessage, 'password' | 'recipients'>,
 ): Promise<ParsedMessage | string> {
