@@ -173,9 +173,9 @@ const CORRUPTIONS: readonly (readonly [rule: string, sql: string])[] = [
     "INSERT INTO dead_letters (account_id, email_id, recipient_id, reason, failed_at) VALUES (1, 1, 1, 'failed', 1)",
   ],
   [
-    'every active person of an active sequence waits for a step, and nobody is in a sequence that does not exist',
-    `INSERT INTO sequence_people (uuid, account_id, sequence_id, address_key, email, status, place, since_at, sent, created_at)
-     VALUES (x'00', 1, 7, 'a@b.test', 'a@b.test', 'active', 0, 1, '[]', 1)`,
+    'who is active in a sequence has a next step, nobody else has, and nobody is in a deleted sequence',
+    `INSERT INTO sequence_people (uuid, account_id, sequence_id, address_key, email, place, since_at, sent, created_at)
+     VALUES (x'00', 1, 7, 'a@b.test', 'a@b.test', 0, 1, '[]', 1)`,
   ],
   [
     'a webhook delivery has a next attempt time exactly while it is pending',

@@ -8,6 +8,7 @@ const Step = S.StrictObject({
     pattern: '^(0|\\d{1,5}[smhd])$',
     description: 'How long after the step before, or of the first after the entry: `3d`, `2h`, `30m`, `0`.',
     errorMessage: 'a text such as 3d, 2h, 30m or 0',
+    examples: ['3d'],
   }),
   template_alias: S.Text('Template that is sent, in its version at that time.'),
 })
