@@ -171,10 +171,11 @@ function requireAllOrNone({ isAllOrNone, emails }: BatchInput, errors: BatchResp
  */
 function sumRecipients(emails: readonly unknown[]): number {
   let sum = 0
-  for (const email of emails)
-    for (const [name, list] of Object.entries(isJsonObject(email) ? email : {}))
-      if (/^(?:to|b?cc)$/i.test(name))
-        sum += Array.isArray(list) ? list.length : typeof list === 'string' ? list.split(',', 100).length : 1
+  for (const email of emails.filter(isJsonObject))
+    for (const name of Object.keys(email).filter((field) => /^(?:to|b?cc)$/i.test(field))) {
+      const list = email[name]
+      sum += Array.isArray(list) ? list.length : typeof list === 'string' ? list.split(',', 100).length : 1
+    }
   return sum
 }
 
