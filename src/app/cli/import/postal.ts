@@ -240,13 +240,18 @@ async function importCredentials({ operator, postal, table, server, account, id,
     server.id,
   )
   for (const { type, name, key, hold } of rows) {
-    const instead = ADVICE[hold ? 'hold' : server.mode] ?? ADVICE[type]
+    const instead = ADVICE[type]
+    const drafts = hold !== 0 || server.mode === 'Development'
     const owner = instead ? undefined : (keys.get(key) ?? (await findKeyOwner(operator, key)))
     if (!instead) keys.set(key, owner ?? id ?? account)
     const refused = owner !== undefined && owner !== (id ?? account) && ADVICE['foreign_key']
     const thing = { source: `${type} credential`, name, account, instead, exists: owner !== undefined, refused }
+    const detail = drafts ? 'what it sends waits as a draft, since Postal holds it' : undefined
     const scopes = type === 'SMTP' ? ['emails:send'] : ['emails:send', 'emails:read']
-    await table.put(thing, async () => id && operator.importAccountApiKey(id, { name, scopes, key }))
+    await table.put(
+      { ...thing, detail },
+      async () => id && operator.importAccountApiKey(id, { name, scopes, key, drafts }),
+    )
   }
 }
 

@@ -100,6 +100,7 @@ export const NewApiKey = StrictObject({
 
 export const ImportedApiKey = StrictObject({
   name: NewApiKey.properties.name,
+  drafts: LIMIT_FIELDS.drafts,
   scopes: Type.Optional(Type.Array(Type.String(), { maxItems: 100, description: 'Scopes of the key; default: all.' })),
   key: Type.String({ minLength: 1, maxLength: 512, description: 'The key.' }),
 })

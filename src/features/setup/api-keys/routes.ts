@@ -68,8 +68,8 @@ export const apiKeyRoutes = (app: App, listConnectors: ListConnectors) =>
 export const apiKeyImportRoutes = (app: App) =>
   new Elysia({ prefix: '/v1/operator' }).use(authenticated).post(
     '/accounts/:id/api-keys',
-    async ({ actor, params, body, status }) => {
-      const created = await createApiKey(app, actForAccount(app, actor, params.id), body)
+    async ({ actor, params, body: { drafts = false, ...key }, status }) => {
+      const created = await createApiKey(app, actForAccount(app, actor, params.id), { ...key, limits: { drafts } })
       return status(201, dataBody(toApiKeyWire(created, app.clock.now())))
     },
     {
