@@ -415,6 +415,7 @@ describe('files', () => {
 
   test.each([
     ['brevo', 'x.csv', 'name,age\nBob,7\n', 1, /^refused +blocked +There is no column email_address among "name"/m],
+    ['ses', 'x.json', '{"TemplateName": "a"}', 1, /^refused +suppressions +1 +no addresses, such as: "no address"/m],
     ['mailgun', 'list.csv', CSV, 2, /Say what .*list\.csv has: --file bounces=.*, unsubscribes=/],
     ['resend', 'cut.json', '{"data": [{"email"', 1, /cut\.json is no JSON: it may be cut off/],
     [

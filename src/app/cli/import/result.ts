@@ -30,8 +30,11 @@ const COLUMNS = ['email_address', 'reason', 'origin', 'created_at']
 const MAX_CELL_LENGTH = 1000
 const toCell = (text: string): string => text.slice(0, MAX_CELL_LENGTH).replace(/\p{Cc}/gu, ' ')
 
+/** A line without anything would be skipped, so that a file of something else would look like an empty list. */
 const toFile = (lines: SuppressionLines): Buffer<ArrayBuffer> =>
-  Buffer.from(formatCsv([COLUMNS, ...lines.map((line) => line.map(toCell))]))
+  Buffer.from(
+    formatCsv([COLUMNS, ...lines.map(([address, ...others]) => [address || 'no address', ...others].map(toCell))]),
+  )
 
 /** Cells of COLUMNS; the import knows the words and times of other services. */
 export type SuppressionLines = readonly (readonly [address: string, reason: string, origin: string, at: string])[]
