@@ -32,6 +32,7 @@ const contacts = await Bun.file(join(ROOT, 'docs/contacts.md')).text()
 const signupForms = await Bun.file(join(ROOT, 'docs/signup-forms.md')).text()
 const templates = await Bun.file(join(ROOT, 'docs/templates.md')).text()
 const broadcasts = await Bun.file(join(ROOT, 'docs/broadcasts.md')).text()
+const sequences = await Bun.file(join(ROOT, 'docs/sequences.md')).text()
 const privacy = await Bun.file(join(ROOT, 'docs/privacy.md')).text()
 const mailboxes = await Bun.file(join(ROOT, 'docs/agent-mailboxes.md')).text()
 const readme = await Bun.file(join(ROOT, 'README.md')).text()
@@ -405,6 +406,7 @@ const COMMANDS: Readonly<Record<string, Commands>> = {
     },
     shows: [['/render', ['data', 'text_body'], 'Hello there. No more of Product news: https://example.test/u']],
   },
+  'docs/sequences.md': { markdown: sequences, shows: [['/sequences/events', ['data'], { entered: 1, stopped: 0 }]] },
   'docs/agent-mailboxes.md': {
     markdown: mailboxes,
     sets: { 'POST /v1/agent-mailboxes': { MAILBOX: ID } },
