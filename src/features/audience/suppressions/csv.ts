@@ -198,8 +198,10 @@ function importLine(
     : suppress(app, tx, { ...suppression, streamId })
 }
 
-/** Also in seconds, or as in HTTP; undefined: it is none. */
+/** Also in seconds, or as in HTTP; undefined: it is none. The runtime would take a number for a month or a year. */
 function parseForeignTime(text: string): Millis | undefined {
-  const at = /^\d{9,11}(?:\.\d+)?$/.test(text) ? Number(text) * 1000 : (parseDateTime(text, 'any') ?? Date.parse(text))
+  const seconds = /^\d{9,11}(?:\.\d+)?$/.test(text) ? Number(text) : undefined
+  const other = /\d:\d\d/.test(text) ? Date.parse(text) : Number.NaN
+  const at = seconds === undefined ? (parseDateTime(text, 'any') ?? other) : seconds * 1000
   return Number.isNaN(at) ? undefined : Math.floor(at)
 }

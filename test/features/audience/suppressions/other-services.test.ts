@@ -97,3 +97,13 @@ test.each(exports)('reads an unedited export of $from', async ({ file, query = '
   expect(rows(service)).toEqual(wanted)
   expectBalanced(service)
 })
+
+test('takes the times of other services, and now for what is none', async () => {
+  await using service = await createTestApi()
+  await importCsv(
+    service,
+    'email,created\na@x.test,"Fri, 18 Oct 2024 18:28:14 UTC"\nb@x.test,1700000000.5\nc@x.test,5\n',
+  )
+  const times = service.app.db.query('SELECT min(created_at, 1750000000000) FROM suppressions ORDER BY id').values()
+  expect(times).toEqual([[Date.UTC(2024, 9, 18, 18, 28, 14)], [1_700_000_000_500], [1_750_000_000_000]])
+})
