@@ -92,8 +92,8 @@ export const shortenField = (field: string): string =>
 
 const pluralise = (count: unknown, noun: string): string => `${String(count)} ${noun}${count === 1 ? '' : 's'}`
 
-/** `x-missing` in a property's options adds an explanation when the property is missing. */
-function describeError({ type, schema, path }: ValueError): string {
+/** In a property's options: `x-missing` adds an explanation when it is missing, `x-null` says what null is. */
+function describeError({ type, schema, path, value }: ValueError): string {
   switch (type) {
     case ValueErrorType.ObjectRequiredProperty:
       return typeof schema['x-missing'] === 'string' ? `is required: ${schema['x-missing']}` : 'is required'
@@ -124,7 +124,7 @@ function describeError({ type, schema, path }: ValueError): string {
     case ValueErrorType.NumberMaximum:
       return `must be at most ${schema['maximum']}`
     default:
-      return `must be ${describeSchema(schema)}`
+      return (value === null && schema['x-null']) || `must be ${describeSchema(schema)}`
   }
 }
 

@@ -51,15 +51,14 @@ const CHANGES = Fields({
     ),
   ),
 })
-const CONTACT = Fields({ email: TEXT, ...CHANGES.properties })
 const MAX_NAMED = 100
 const SUBSCRIPTIONS = Type.Array(Fields({ id: TEXT, subscription: StringEnum(['opt_in', 'opt_out']) }), {
   maxItems: MAX_NAMED,
 })
+const CONTACT = Fields({ email: TEXT, ...CHANGES.properties, topics: OptionalNullable(SUBSCRIPTIONS) })
 const NEW_CONTACT = Fields({
   ...CONTACT.properties,
   segments: OptionalNullable(Type.Array(Fields({ id: TEXT }), { maxItems: MAX_NAMED })),
-  topics: OptionalNullable(SUBSCRIPTIONS),
 })
 
 type Changes = Static<typeof CHANGES>
@@ -97,7 +96,7 @@ const listSegmentRoutes = (name: string) => [
     const listBelow = (_: Database, __: number, window: RowWindow) => listContacts(db, list, {}, window).contacts
     return pageOfRows(call, 'contacts', find, listBelow, (contact) => toListed([contact]), list.id)
   }),
-  takes(`POST /${name}/:id/contacts`, WRITES, CONTACT, (call) => createContact(call, [call.id], [])),
+  takes(`POST /${name}/:id/contacts`, WRITES, CONTACT, (call) => createContact(call, [call.id])),
   ...listContactRoutes(`/${name}/:id/contacts/:part`),
 ]
 
@@ -114,10 +113,9 @@ export const contactRoutes = [
     }
     return readPage(query, source, ({ id }) => toListed(requireContacts(call, id)))
   }),
-  takes('POST /contacts', WRITES, NEW_CONTACT, (call) => {
-    const { segments, topics } = call.body
-    return createContact(call, segments?.map(({ id }) => id) ?? [], topics ?? [])
-  }),
+  takes('POST /contacts', WRITES, NEW_CONTACT, (call) =>
+    createContact(call, call.body.segments?.map(({ id }) => id) ?? []),
+  ),
   ...listContactRoutes('/contacts/:id'),
   on('GET /contacts/:id/segments', READS, (call) => {
     const lists = requireContacts(call, call.id).flatMap(({ listId }) => store.findListById(call.db, listId) ?? [])
@@ -146,13 +144,13 @@ type Contacts = readonly [Contact, ...Contact[]]
  * Adds an address to segments. Programs say `unsubscribed: false` and `opt_in` of everybody whom they add; that does not
  * bring back who has left.
  */
-async function createContact(call: Call<NewContact>, segmentIds: readonly string[], topics: Topics) {
+async function createContact(call: Call<NewContact>, segmentIds: readonly string[]) {
   const { app, actor, db, accountId, body: contact } = call
   const segments = segmentIds.map((id) => store.getList(db, accountId, id))
   const { email } = audience.checkContact({ email: contact.email })
   const isHomeless = segments.length === 0 && audience.findContactsOf(db, accountId, email).length === 0
   const everything: Subscriptions = contact.unsubscribed ? [[EVERY, true]] : []
-  const left = [...toSubscriptions(call, topics), ...everything].filter(([, isOff]) => isOff)
+  const left = [...toSubscriptions(call, contact.topics ?? []), ...everything].filter(([, isOff]) => isOff)
   // First, so that who is added as unsubscribed gets no welcome.
   await subscribe(call, email, left)
   const lists = isHomeless ? [await requireGeneral(call)] : segments

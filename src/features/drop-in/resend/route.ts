@@ -11,11 +11,13 @@ import { OptionalNullable, parseQueryInteger } from '#platform/http/schemas.ts'
 import { formatUuid, newUuid, type UuidBytes } from '#platform/ids.ts'
 import type { Call, Query } from '../dialects/routes.ts'
 
-export const TEXT = Type.String({ minLength: 1 })
+/** Null counts as missing. */
+const REQUIRED = { 'x-null': 'is required' }
+export const TEXT = Type.String({ minLength: 1, ...REQUIRED })
 export const MAYBE_TEXT = OptionalNullable(Type.String())
 export const MAYBE_FLAG = OptionalNullable(Type.Boolean())
 /** Names of what a request is about. */
-export const TEXTS = Type.Array(Type.String(), { minItems: 1, maxItems: 100 })
+export const TEXTS = Type.Array(Type.String(), { minItems: 1, maxItems: 100, ...REQUIRED })
 
 export const toReference = <Name extends string>(object: Name, { uuid }: { readonly uuid: UuidBytes }) => ({
   object,

@@ -190,6 +190,7 @@ describe('contacts', () => {
   test.each<[string, object, string]>([
     ['an address', { email: 'no address' }, 'validation_error'],
     ['no address', {}, 'missing_required_field'],
+    ['null as the address', { email: null }, 'missing_required_field'],
     ['properties', { email: 'a@b.test', properties: { 'a-b': 1 } }, 'validation_error'],
     ['nested properties', { email: 'a@b.test', properties: { a: {} } }, 'validation_error'],
     ['a flag', { email: 'a@b.test', unsubscribed: 'no' }, 'validation_error'],
@@ -212,8 +213,11 @@ describe('topics', () => {
     expect((await dataOf(resend.topics.list())).data.map(({ name }) => name)).toContain('Our news')
     const email = 'choosy@receiver.test'
     const { id: contactId } = await dataOf(resend.contacts.create({ email, topics: [{ id, subscription: 'opt_out' }] }))
-    const subscription = async () =>
-      (await dataOf(resend.contacts.topics.list({ email }))).data.find((one) => one.id === id)?.subscription
+    const subscription = async (of = email) =>
+      (await dataOf(resend.contacts.topics.list({ email: of }))).data.find((one) => one.id === id)?.subscription
+    const left = { email: 'left@receiver.test', topics: [{ id, subscription: 'opt_out' }] }
+    const added = await request('POST', `/segments/${await newSegment('Choosy')}/contacts`, left)
+    expect([added.headers.get('tassis-ignored'), await subscription(left.email)]).toEqual([null, 'opt_out'])
     // Programs say so of everybody whom they add.
     await dataOf(resend.contacts.create({ email: `Choosy <${email}>`, topics: [{ id, subscription: 'opt_in' }] }))
     expect(await subscription()).toBe('opt_out')
