@@ -160,7 +160,6 @@ export async function startService(
         dataDir: config.dataDir,
         version: VERSION,
         fetch: createAdminFetch(app, http),
-        maxRequestBytes: config.maxBodyBytes,
         clock: app.clock,
       }),
     )

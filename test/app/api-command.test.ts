@@ -191,7 +191,6 @@ test('a service of another version refuses commands in one sentence; those that 
     dataDir: data.path,
     version: '9.9.9',
     fetch: async () => Response.json({ data: 'of another version' }),
-    maxRequestBytes: 1000,
     clock: systemClock,
   })
   try {

@@ -258,7 +258,7 @@ beforeAll(async () => {
   data = createDataFolder()
   server = Bun.serve({ hostname: '127.0.0.1', port: 0, fetch: reply })
   const { key } = await setUpAccount(data.settings)
-  service = await startServing(data.settings)
+  service = await startServing({ ...data.settings, TASSIS_MAX_BODY_BYTES: '1MiB' })
   api = createClient(service.url, key)
 })
 afterAll(async () => {
@@ -411,6 +411,16 @@ describe('files', () => {
       'dead@x.test': 'hard_bounce 2023-11-14T00:00:00',
       'unsub@x.test': 'unsubscribe 2023-11-14T22:13:20',
     })
+  })
+
+  test('that are larger than a request: rows go in parts, and CSV is refused with a sentence', async () => {
+    const row = { email: `${'a'.repeat(60)}@x.test`, created_at: SECONDS }
+    const rows = write('group_unsubscribes.json', Array(15_000).fill(row))
+    const csv = write('spam_reports.csv', `email\n${'a@x.test\n'.repeat(150_000)}`)
+    const { stdout } = await run('sendgrid', ['--apply', '--file', rows, '--file', csv])
+    expect(stdout).toMatch(/^made +group_unsubscribes +15000 +1 new, 14999 here before$/m)
+    expect(stdout).toMatch(/^refused +spam_reports +The request body is larger than the 1048576 bytes allowed/m)
+    expect(Object.keys(await takeSuppressions())).toEqual([row.email])
   })
 
   test.each([

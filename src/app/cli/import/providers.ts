@@ -89,15 +89,18 @@ async function importFrom(provider: Provider, { api, options }: Context<Options>
 
 type Part = readonly unknown[] | Buffer<ArrayBuffer>
 
+/** Some APIs have all in one page, and a request to ours has a limit. */
+const ROWS_PER_PART = 5000
+
 /** @param parts rows, or CSV, which the import of suppressions reads as it is */
 async function* toParts(parts: AsyncIterable<Part>, { address, reason, by, origin, at }: ListSource) {
+  const toLine = (row: unknown) =>
+    [readField(row, address), reason ?? readField(row, by), readField(row, origin), readField(row, at)] as const
   for await (const part of parts)
     if (Buffer.isBuffer(part)) yield part
     else
-      yield part.map(
-        (row) =>
-          [readField(row, address), reason ?? readField(row, by), readField(row, origin), readField(row, at)] as const,
-      )
+      for (let first = 0; first < part.length; first += ROWS_PER_PART)
+        yield part.slice(first, first + ROWS_PER_PART).map(toLine)
 }
 
 /** The kind and rows of an exported file: `bounces=FILE`, or a file whose name has the kind. */

@@ -41,7 +41,7 @@ export type SuppressionLines = readonly (readonly [address: string, reason: stri
 
 /** What the API says against a thing. Any other error is of the service, and of all that follows. */
 function toRefusal(error: unknown): string {
-  if (!(error instanceof TassisError && [403, 404, 409, 422].includes(error.status))) throw error
+  if (!(error instanceof TassisError && [403, 404, 409, 413, 422].includes(error.status))) throw error
   return error.details[0]?.message ?? error.message
 }
 

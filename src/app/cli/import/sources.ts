@@ -60,6 +60,8 @@ export const listRows = (body: unknown, name = ''): unknown[] =>
 
 export type ApiOptions = Texts<'keyFile' | 'url' | 'domain' | 'region'>
 
+const MAX_PAGES = 10_000
+
 /**
  * Returns a function that reads what a source has, in parts. Throws CommandError for what an API does not answer as
  * documented.
@@ -105,7 +107,8 @@ export function openApi({ title, header, scheme, needs, url: defaultUrl }: Provi
     const seen = new Set<string>()
     for (let query: Query | undefined = Object.fromEntries(searchParams); query !== undefined; ) {
       const place = JSON.stringify(query)
-      if (seen.has(place)) throw new CommandError(`${title} does not end its list at ${path}: import a file (--file).`)
+      if (seen.has(place) || seen.size >= MAX_PAGES)
+        throw new CommandError(`${title} does not end its list at ${path}: import a file (--file).`)
       seen.add(place)
       const page = await get(path, query)
       const list = listRows(page, rows)
