@@ -17,6 +17,7 @@ test('every link of llms.txt and of the documents leads to a page that is served
   const waiting = linksOf(llms.text)
   expect(waiting.length).toBeGreaterThan(40)
   const seen = new Set(waiting)
+  expect(waiting.length).toBe(seen.size)
   for (let path = waiting.pop(); path !== undefined; path = waiting.pop()) {
     const { status, type, text } = await read(path)
     expect([path, status]).toEqual([path, 200])
