@@ -464,7 +464,7 @@ export interface OutgoingOptions extends Pick<App, 'config' | 'clock' | 'ownPort
 }
 
 /** Creates the fetch; it opens no connection until called. */
-export function createOutgoingFetch({ config, clock, resolver, ownPorts, authorities }: OutgoingOptions): SafeFetch {
+function createOutgoingFetch({ config, clock, resolver, ownPorts, authorities }: OutgoingOptions): SafeFetch {
   return new SafeFetch({
     clock,
     lookUp: (host) => lookUpHost(resolver, host),

@@ -97,7 +97,7 @@ export function markIfForeign(db: Database, dataDir: string, log: Log): void {
 }
 
 /** Gives a fenced copy, or a new database, an id of its own; call it in the transaction of the fence. */
-export function renewInstanceId(db: Database): void {
+function renewInstanceId(db: Database): void {
   setMeta(db, INSTANCE_KEY, formatUuid(newUuid()))
   setMeta(db, COMMITS_KEY, String(readCommits(db)))
   setMeta(db, UNFILED_KEY, '1')

@@ -166,7 +166,7 @@ const STATED: readonly RegExp[] = [
  * @param isWhole also the fields that are not required
  * @param name of the field that has this schema
  */
-export function createExample(schema: Schema, isWhole: boolean, name = ''): unknown {
+function createExample(schema: Schema, isWhole: boolean, name = ''): unknown {
   const { type, examples, anyOf, items, description, properties = {}, required = [], minimum } = schema
   if (examples?.[0] !== undefined) return examples[0]
   if (schema.const !== undefined) return schema.const

@@ -67,7 +67,7 @@ const count = (rules: readonly Verdict[]) =>
 type Counts = Record<RuleState, number>
 
 /** Rules that bind the sender; those that nobody can know are among them. */
-export const countBinding = ({ met, unknown, at_risk, broken }: Counts): number => met + unknown + at_risk + broken
+const countBinding = ({ met, unknown, at_risk, broken }: Counts): number => met + unknown + at_risk + broken
 
 function judge(facts: Facts, receiver: Receiver, google: GoogleReport | undefined) {
   const { bulk_from: bulk, domains, name } = receiver

@@ -143,7 +143,7 @@ const skipGap = (db: Database, accountId: number, after: number, upTo: number): 
   Math.min(upTo, (sql(db).after.get(accountId, after)?.seq ?? upTo + 1) - 1)
 
 /** The newest event up to a position; 0 if there is none. */
-export const findNewestUpTo = (db: Database, accountId: number, upTo: number): number =>
+const findNewestUpTo = (db: Database, accountId: number, upTo: number): number =>
   sql(db).upTo.get(accountId, upTo)?.seq ?? 0
 
 const toFeedWire = (row: Row, owner: EventOwner, { keys }: Pick<App, 'keys'>): FeedEvent => {

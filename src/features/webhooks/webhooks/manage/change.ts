@@ -106,7 +106,7 @@ type NewWebhook = Pick<Webhook, 'uuid' | 'accountId' | 'url' | 'events' | 'secre
   Partial<Pick<Webhook, 'description' | 'format' | 'isActive' | 'routeId'>>
 
 /** Stores a webhook that gets events from now on, and notifies the dispatcher. */
-export function insertWebhook(
+function insertWebhook(
   app: App,
   tx: Tx,
   { events, format = 'tassis', isActive = true, description = null, routeId = null, ...webhook }: NewWebhook,
@@ -168,7 +168,7 @@ export async function changeWebhook(
 }
 
 /** Writes the new fields, and notifies the dispatcher. Call `endPending` first: what waits must not be sent later. */
-export function writeChange(
+function writeChange(
   app: App,
   tx: Tx,
   before: Webhook,
@@ -195,7 +195,7 @@ export async function deleteWebhook(app: App, actor: Actor, id: string): Promise
 }
 
 /** Marks a webhook as deleted and notifies the dispatcher, which ends its pending deliveries. */
-export function writeDeletion(app: App, tx: Tx, webhookId: number): void {
+function writeDeletion(app: App, tx: Tx, webhookId: number): void {
   sql(tx.db).delete.run(app.eventTime(), webhookId)
   tx.afterCommit(() => app.webhookChanged.emit({ webhookId }))
 }
