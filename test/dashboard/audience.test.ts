@@ -215,6 +215,31 @@ describeInBrowser('the audience in the dashboard', (open) => {
     expect(at((await service.api('GET', `/v1/contact-lists/${list}/imports`)).body, 'data')).toEqual([])
   })
 
+  test('a sequence is made and started by its form, which says which step is wrong', async () => {
+    await using service = await createService()
+    await service.api('POST', '/v1/templates', { alias: 'welcome', name: 'Welcome', subject: 'Hi', text_body: 'Hi' })
+    await using dashboard = await open(service, ADA)
+    const { page, goTo } = dashboard
+    await goTo('/audience/sequences')
+    await page.getByRole('button', { name: 'Create a sequence' }).click()
+    const dialog = page.getByRole('dialog')
+    await dialog.getByLabel('Name').fill('Welcome')
+    await dialog.getByLabel('Sender').fill('Ada <ada@sender.test>')
+    await dialog.getByLabel('Event', { exact: true }).fill('signed_up')
+    await dialog.getByLabel('Steps').fill('0 welcome\n\n3 days first-steps')
+    await dialog.getByRole('button', { name: 'Create' }).click()
+    await dialog.getByText('Step 2: delay must be a text such as 3d').waitFor()
+    await dialog.getByLabel('Steps').fill('0 welcome')
+    await dialog.getByRole('button', { name: 'Create' }).click()
+    await heading(page, 'Welcome')
+    await page.getByLabel('Status').selectOption('Active')
+    await page.getByRole('button', { name: 'Save' }).click()
+    await page.getByText('Saved.').waitFor()
+    const { body } = await service.api('GET', '/v1/sequences')
+    expect(at(body, 'data', 0)).toMatchObject({ status: 'active', steps: [{ delay: '0', template_alias: 'welcome' }] })
+    await dashboard.expectHarmless()
+  })
+
   test('a form is created, previewed, changed, copied, turned off and deleted', async () => {
     await using service = await createService()
     await newList(service, 'News')

@@ -2,6 +2,7 @@
 import { Group, Stack, type StackProps } from '@mantine/core'
 import { useEffect, useRef } from 'react'
 import { TassisError } from '#client/client.ts'
+import { toWords } from './fields.ts'
 import { ErrorNotice } from './page.tsx'
 
 export interface FormProps extends Omit<StackProps, 'onSubmit' | 'ref'> {
@@ -58,10 +59,13 @@ export const bindChecked = (checked: boolean, set: (checked: boolean) => void) =
   onChange: (event: { readonly currentTarget: { readonly checked: boolean } }) => set(event.currentTarget.checked),
 })
 
-/** The message for a field, or for a part of it, in a 422; undefined for other errors. */
+/** The message for a field, or for a part of it ("Step 2: …"), in a 422; undefined for other errors. */
 export function findFieldError(error: unknown, field: string): string | undefined {
   if (!(error instanceof TassisError) || error.status !== 422) return undefined
-  return error.details.find((detail) => isOf(detail.field, field))?.message
+  const { field: part = '', message } = error.details.find((detail) => isOf(detail.field, field)) ?? {}
+  const [, index, rest = ''] = /^\.(\d+)\.?(.*)/.exec(part.slice(field.length)) ?? []
+  if (index === undefined || !field.endsWith('s')) return message
+  return `${toWords(field).slice(0, -1)} ${Number(index) + 1}: ${message?.replace(/^must/, `${rest} must`).trim()}`
 }
 
 const isOf = (part: string | undefined, field: string): boolean =>

@@ -1,5 +1,6 @@
 /** @module The sequences of the account; and one of them: its people, its steps and settings. */
 import { getRouteApi, useNavigate } from '@tanstack/react-router'
+import { useMemo } from 'react'
 import type { CreateSequenceRequest, Sequence, SequencePerson } from '#client/api.ts'
 import { api, read } from '../api/client.ts'
 import { useData } from '../api/data.ts'
@@ -73,7 +74,7 @@ function useFields(inactive: 'draft' | 'paused'): readonly Field<keyof Inputs>[]
       kind: 'lines',
       rows: [3, 20],
       placeholder: '0 welcome\n3d first-steps',
-      hint: 'One email a line: the delay after the one before, and the alias of its template.',
+      hint: 'One email a line: the delay after the one before (0, 30m, 2h, 3d) and the alias of its template.',
     },
     {
       name: 'status',
@@ -124,14 +125,16 @@ export function SequenceScreen() {
       title={query.data?.name ?? 'Sequence'}
       status={query.data && <StateLabel state={toState(query.data.status)} />}
       action={
-        <DeleteButton
-          noun="sequence"
-          remove={() => api.sequences.delete(id)}
-          refreshes={[['sequences', 'list']]}
-          leadsTo={{ to: '/audience/sequences' }}
-        >
-          Its people get no further email.
-        </DeleteButton>
+        query.data && (
+          <DeleteButton
+            noun="sequence"
+            remove={() => api.sequences.delete(id)}
+            refreshes={[['sequences', 'list']]}
+            leadsTo={{ to: '/audience/sequences' }}
+          >
+            Its people get no further email.
+          </DeleteButton>
+        )
       }
       list={{ to: '/audience/sequences' }}
       listName="All sequences"
@@ -158,9 +161,10 @@ export function SequenceScreen() {
 
 const Settings = ({ sequence }: { readonly sequence: Sequence }) => (
   <FieldForm
+    maw={640}
     needs="developer"
     fields={useFields(sequence.status === 'draft' ? 'draft' : 'paused')}
-    stored={{ ...sequence, steps: formatSteps(sequence) }}
+    stored={useMemo(() => ({ ...sequence, steps: formatSteps(sequence) }), [sequence])}
     refreshes={['sequences']}
     run={(inputs: Inputs) => api.sequences.update(sequence.id, toRequest(inputs))}
   />

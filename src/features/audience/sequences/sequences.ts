@@ -154,7 +154,7 @@ function applyInput(app: App, db: Database, actor: Actor, before: Definition, { 
   requireRegisteredDomain(db, accountId, 'from', draft.fromDomain)
   const list = given.list_id ? getList(db, accountId, given.list_id) : undefined
   if ((list === undefined) === (event === null))
-    throw invalid('event', 'Set either list_id or event, and the other to null.')
+    throw invalid('event', 'Set either a contact list (list_id) or an event, not both.')
   if (findStreamId(db, accountId, stream) === undefined)
     throw invalid('stream', `There is no stream "${stream.slice(0, 100)}".`, 'stream_not_found')
   const after: Definition = {
