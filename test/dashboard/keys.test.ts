@@ -172,9 +172,12 @@ describeInBrowser('API keys in the dashboard', (open) => {
     await dashboard.goTo('/keys/new')
     await page.getByLabel('Name').fill('helper')
     await page.getByLabel('Emails wait until a person releases them').check()
-    await page.getByLabel('Allowed recipients').fill('@receiver.test')
+    await page.getByLabel('Allowed recipients').fill('@receiver.test nobody')
     await page.getByLabel('Emails a day').fill('5')
     await page.getByLabel('Mailbox').selectOption('helper@agents.test')
+    await page.getByRole('button', { name: 'Create the key' }).click()
+    await page.getByText('Allowed recipient 2: "nobody" is not an address').waitFor()
+    await page.getByLabel('Allowed recipients').fill('@receiver.test')
     await page.getByRole('button', { name: 'Create the key' }).click()
     await page.getByText('Copy it now').waitFor()
     const key = (await page.locator('[data-secret]').textContent()) ?? ''

@@ -65,7 +65,8 @@ export function findFieldError(error: unknown, field: string): string | undefine
   const { field: part = '', message } = error.details.find((detail) => isOf(detail.field, field)) ?? {}
   const [, index, rest = ''] = /^\.(\d+)\.?(.*)/.exec(part.slice(field.length)) ?? []
   if (index === undefined || !field.endsWith('s')) return message
-  return `${toWords(field).slice(0, -1)} ${Number(index) + 1}: ${message?.replace(/^must/, `${rest} must`).trim()}`
+  const words = message?.replace(`${part}: `, '').replace(/^must/, `${rest} must`)
+  return `${toWords(field).slice(0, -1)} ${Number(index) + 1}: ${words?.trim()}`
 }
 
 const isOf = (part: string | undefined, field: string): boolean =>
