@@ -42,6 +42,7 @@ export const INTERFACES = {
   postmark: 'Postmark',
   supabase: 'Supabase',
   mailgun: 'Mailgun',
+  postal: 'Postal',
 } as const satisfies Readonly<Record<Log['kind'], string>>
 
 /** With what recipients did; some statuses are shown divided, but are one to `/v1`. */

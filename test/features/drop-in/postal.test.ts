@@ -1,5 +1,6 @@
 /** @module Postal's interface: what its clients send arrives, and what is wrong is an error in its form that stores nothing. */
 import { afterAll, beforeAll, expect, test } from 'bun:test'
+import { getRequestLog } from '#features/reporting/logs/request-log.ts'
 import { at } from '#test/support/api.ts'
 import { createEmailApi, type EmailApi, VERIFIED } from '#test/support/email-api.ts'
 
@@ -67,9 +68,11 @@ test('a message reaches each recipient with its fields, and each has its id', as
 })
 
 test('a whole message reaches its envelope, with the header that it has', async () => {
-  const message = `From: ada@${VERIFIED}\r\nTo: list@receiver.test\r\nSubject: Raw\r\nX-Own: x\r\n\r\nHello.\r\n`
+  const message = `From: ada@${VERIFIED}\r\nTo: list@receiver.test\r\nSubject: Raw\r\nX-Own: x\r\nX-Tassis-Idempotency-Key: raw\r\n\r\nHello.\r\n`
   const rcpt_to = ['bob@receiver.test', 'cy@receiver.test']
-  const { data } = await post('send/raw', { mail_from: `ada@${VERIFIED}`, rcpt_to, data: btoa(message) })
+  const send = () => post('send/raw', { mail_from: `ada@${VERIFIED}`, rcpt_to, data: btoa(message) })
+  const { data } = await send()
+  expect((await send()).data).toEqual(data)
   expect(Object.keys(data.messages ?? {})).toEqual(rcpt_to)
   const detail = await service.detail(data.messages?.['bob@receiver.test']?.id)
   expect(detail).toMatchObject({ subject: 'Raw', text_body: 'Hello.\n', headers: { 'X-Own': 'x' } })
@@ -118,6 +121,13 @@ test.each([
   expect([answer.http, answer.status, answer.data.code]).toEqual([200, status, code])
   expect(answer.data.message).toContain(text)
   expect(service.stored()).toEqual(before)
+})
+
+test('requests are in the log, an error with the status that /v1 has for it', async () => {
+  await post('send/message', { ...MESSAGE, to: [] })
+  await getRequestLog(service.app).flush()
+  const { body } = await service.api('GET', '/v1/logs?kind=postal')
+  expect(at(body, 'data', 0)).toMatchObject({ path: '/api/v1/send/message', status: 422 })
 })
 
 test('a wrong key and an absent route are errors as well', async () => {

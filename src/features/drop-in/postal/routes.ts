@@ -9,6 +9,7 @@ import type { Parser } from '#features/receiving/inbound/process/parser.ts'
 import { acceptTranslated, type TranslatedRequest } from '#features/sending/accept/accept.ts'
 import { requireSendRequest } from '#features/sending/accept/batch.ts'
 import { type Draft, isReservedHeader, MAX_RECIPIENTS } from '#features/sending/accept/draft.ts'
+import { readIdempotency } from '#features/sending/accept/idempotency.ts'
 import type { TakeRate } from '#features/sending/accept/sendable.ts'
 import { invalid } from '#platform/errors.ts'
 import { readApiKeyText } from '#platform/http/authenticate.ts'
@@ -81,16 +82,19 @@ interface PostalOptions {
   readonly parser: Pick<Parser, 'parse'>
 }
 
-/** Accepts one email to all recipients, which Postal counts as a message for each: all have its id. */
+/**
+ * Accepts one email to all recipients, which Postal counts as a message for each: all have its id.
+ * @param addresses those of a repeated request
+ */
 async function accept(
   { app, actor, set }: Call,
-  translated: Omit<TranslatedRequest, 'idempotency'>,
+  translated: Pick<TranslatedRequest, 'translate'> & Partial<TranslatedRequest>,
   takeRate: TakeRate,
+  addresses: readonly string[] = [],
 ) {
   const startedAtMs = app.clock.monotonicMs()
-  let recipients: Draft['recipients'] = []
   const complete = (draft: Draft): Draft => {
-    recipients = draft.recipients
+    addresses = draft.recipients.map(({ address }) => address)
     return translated.complete?.(draft) ?? draft
   }
   const admit = () => void Object.assign(set.headers, takeRate(actor))
@@ -99,7 +103,7 @@ async function accept(
   const message = { id: response.id, token: response.id, ...(response.status === 'draft' && { status: 'draft' }) }
   const data = {
     message_id: response.message_id.slice(1, -1),
-    messages: Object.fromEntries(recipients.map(({ address }) => [address, message])),
+    messages: Object.fromEntries(addresses.map((address) => [address, message])),
   }
   return { status: 'success', time: (app.clock.monotonicMs() - startedAtMs) / 1000, flags: {}, data }
 }
@@ -108,9 +112,11 @@ async function accept(
 const acceptRaw = (call: Call<Static<typeof Raw>>, { parser, takeRate }: PostalOptions) => {
   const { mail_from: mailFrom, rcpt_to: recipients, data } = call.body
   return withParsed(call.app, parser, 'data', Buffer.from(data, 'base64'), (parsed) => {
-    const { request, complete, dropped } = translateMessage(parsed, { mailFrom, recipients })
+    const { request, idempotencyKey, complete, dropped } = translateMessage(parsed, { mailFrom, recipients })
     for (const name of dropped) call.ignored.add(name)
-    return accept(call, { translate: () => ({ ...request, headers: undefined }), complete }, takeRate)
+    const idempotency = readIdempotency(request, idempotencyKey)
+    const translated = { idempotency, translate: () => ({ ...request, headers: undefined }), complete }
+    return accept(call, translated, takeRate, recipients)
   })
 }
 

@@ -20,7 +20,7 @@ import type { Timer } from '#platform/time/clock.ts'
 import { MiB, type Millis, minutes, seconds } from '#platform/units.ts'
 import type { requestLogs } from './tables.ts'
 
-export const REQUEST_KINDS = ['api', 'smtp', 'mcp', 'resend', 'postmark', 'supabase', 'mailgun'] as const
+export const REQUEST_KINDS = ['api', 'smtp', 'mcp', 'resend', 'postmark', 'supabase', 'mailgun', 'postal'] as const
 export type RequestKind = (typeof REQUEST_KINDS)[number]
 export const kinds = codesOf('kind of request', REQUEST_KINDS)
 
