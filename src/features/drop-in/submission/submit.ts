@@ -104,7 +104,8 @@ export async function withParsed<Result>(
   use: (message: ParsedMessage) => Promise<Result>,
 ): Promise<Result> {
   if (bytes.length === 0) throw invalid(field, `${field} must be a message with its header.`)
-  const reservation = memory.reserve(bytes.length * PEAK_FACTOR)
+  // The body of the request has reserved the rest of the peak; otherwise a file of 24 MiB would never fit.
+  const reservation = memory.reserve((bytes.length * PEAK_FACTOR) / 2)
   if (!reservation) throw serverBusy()
   try {
     const session = { mailFrom: '', sourceIp: '', helo: '', tls: null, sizeBytes: bytes.length }

@@ -4,6 +4,7 @@ import { simpleParser } from 'mailparser'
 import MailComposer from 'nodemailer/lib/mail-composer'
 import { type EventType, record } from '#features/core/events/record.ts'
 import { createApiKey } from '#features/setup/api-keys/keys.ts'
+import { MiB } from '#platform/units.ts'
 import { at } from '#test/support/api.ts'
 import { eventually } from '#test/support/app.ts'
 import { type DnsServer, startDnsServer } from '#test/support/dns-server.ts'
@@ -372,6 +373,12 @@ describe('messages.mime', () => {
       ...[['m2@receiver.test'], 'Hi Two', 'Two', 0],
     ])
     expect(mail?.to).toMatchObject({ text: 'm2@receiver.test' })
+  })
+
+  test('a file may be as large as any', async () => {
+    const attachments = [{ filename: 'a.bin', content: Buffer.alloc(25 * MiB) }]
+    const message = await new MailComposer({ from: FROM, subject: 'Large', attachments }).compile().build()
+    expect(await sendMime(message, { 'o:testmode': 'yes' })).toMatchObject({ status: 200 })
   })
 
   test('a message may be a field, must be there, and what has no effect is named', async () => {
