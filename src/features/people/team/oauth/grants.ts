@@ -15,7 +15,7 @@ import { formatUuid, parseUuid, type UuidBytes } from '#platform/ids.ts'
 import { days, hours, type Millis, minutes, seconds } from '#platform/units.ts'
 import { createLinkToken } from '../links.ts'
 import { scopesOf } from '../roles.ts'
-import { listSessions } from '../sessions.ts'
+import { isValidCsrfToken, listSessions } from '../sessions.ts'
 import type { oauthGrants } from '../tables.ts'
 import { findUser, listMemberships, toUserActor } from '../users.ts'
 
@@ -36,8 +36,8 @@ interface Code {
   readonly drafts: boolean
   readonly accountId: number
   readonly userId: number
-  /** Row id of the session in which the user agreed: what ends it ends the code too. */
-  readonly sessionId: number
+  /** CSRF token of the session in which the user agreed: what ends it ends the code too, and no row id is used again. */
+  readonly session: string
   /** Who may exchange the code, as `bindCode` returns it. */
   readonly binding: string
   /** The API key to create: it exists only once, so that a code is used only once. */
@@ -128,7 +128,8 @@ export async function exchangeCode(app: App, field: (name: string) => string) {
     const user = consent && findUser(tx.db, consent.userId)
     const membership = user && listMemberships(tx.db, user.id).find(({ accountId }) => accountId === consent.accountId)
     const isCurrent = consent !== undefined && Math.abs(issuedAt - consent.at) < CODE_VALID_MS
-    if (!membership || !isCurrent || !listSessions(tx.db, user.id, issuedAt).some(({ id }) => id === consent.sessionId))
+    const sessions = membership ? listSessions(tx.db, user.id, issuedAt) : []
+    if (!membership || !isCurrent || !sessions.some(({ id }) => isValidCsrfToken(app, id, consent.session)))
       throw invalidGrant('The code is not of this service, or has expired')
     const { key, name, scopes, drafts, accountId } = consent
     const used = findKeyOwner(tx.db, key)

@@ -218,7 +218,7 @@ ${offered.includes('emails:send') && html`<fieldset><legend>When it sends emails
       return showConsent(form, actor, flow, `If its emails wait, it cannot also: ${names}. Choose one of the two.`)
     // A second click gets a code of its own, since the browser drops the answer to the first.
     const { name, binding } = flow
-    const whose = { accountId: account.accountId, userId: user.id, sessionId: requireSessionId(actor) }
+    const whose = { accountId: account.accountId, userId: user.id, session: field('csrf_token') }
     return goBack(flow, { code: createCode(app, { name, scopes, drafts, binding, ...whose }) })
   })
   return routes
