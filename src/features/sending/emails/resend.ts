@@ -14,6 +14,7 @@ import type { DraftExtra, DraftRecipient, Idempotency } from '#features/sending/
 import { describeAttachment, isContentDeleted, parseAttachments } from '#features/sending/queue/retire.ts'
 import { isOpen } from '#features/sending/queue/status.ts'
 import type { emails } from '#features/sending/queue/tables.ts'
+import { isOwnSender } from '#features/setup/api-keys/limits.ts'
 import { suppressionOf } from '#features/setup/suppression-store/check.ts'
 import { ERASED_ADDRESS } from '#features/setup/suppression-store/suppression-list-key.ts'
 import { prepareStatements } from '#platform/db/open.ts'
@@ -120,10 +121,11 @@ export async function resendEmail(
 }
 
 /** What is sent again and to whom. The warnings are in the order of the recipients; a suppression comes first. */
-function readOriginal(app: App, { accountId }: Actor, uuid: UuidBytes, request: ResendRequest) {
+function readOriginal(app: App, actor: Actor, uuid: UuidBytes, request: ResendRequest) {
+  const { accountId } = actor
   const email = findEmail(app.db, accountId, uuid)
   const origin = email && findOrigin(app.db, email.id)
-  if (!email || !origin) throw notFoundById('email_not_found', 'email')
+  if (!email || !origin || !isOwnSender(app, actor, email.from)) throw notFoundById('email_not_found', 'email')
   const stream = requireRepeatable(app, email, origin)
   const recipients = chooseRecipients(email, request.to)
   const { streamId, listId } = origin

@@ -12,7 +12,7 @@ import { EMAIL_ROW_COLUMNS, type EmailRow } from '#features/sending/queue/settle
 import { statusCode, statusName } from '#features/sending/queue/status.ts'
 import type { emails } from '#features/sending/queue/tables.ts'
 import { cancelScheduled, releaseDraft, rescheduleScheduled } from '#features/sending/queue/waiting-transitions.ts'
-import { isRestricted } from '#features/setup/api-keys/limits.ts'
+import { isOwnSender, isRestricted } from '#features/setup/api-keys/limits.ts'
 import type { WriteOptions } from '#platform/db/commit.ts'
 import { prepareStatements, type Tx } from '#platform/db/open.ts'
 import { conflict, notFound } from '#platform/errors.ts'
@@ -23,9 +23,9 @@ import { days, type Millis } from '#platform/units.ts'
 import type { EmailChange } from './model.ts'
 
 export type ScheduledRow = EmailRow &
-  Readonly<Pick<typeof emails.$inferSelect, 'uuid' | 'quotaMonth' | 'scheduledAt' | 'domainId'>>
+  Readonly<Pick<typeof emails.$inferSelect, 'uuid' | 'from' | 'quotaMonth' | 'scheduledAt' | 'domainId'>>
 
-export const SCHEDULED_ROW_COLUMNS = `${EMAIL_ROW_COLUMNS}, uuid, quota_month AS quotaMonth, scheduled_at AS scheduledAt, domain_id AS domainId`
+export const SCHEDULED_ROW_COLUMNS = `${EMAIL_ROW_COLUMNS}, uuid, from_address AS "from", quota_month AS quotaMonth, scheduled_at AS scheduledAt, domain_id AS domainId`
 
 const DRAFT = statusCode('draft')
 /** After that time nobody remembers what was asked. */
@@ -66,12 +66,14 @@ async function changeEmail(
 
 /**
  * Cancels one email; throws a 404 if it is missing or neither scheduled nor a draft (any more). Restricted keys, and
- * people by the link to a draft, may discard what waits for a person, not what is scheduled.
+ * people by the link to a draft, may discard what waits for a person, not what is scheduled; a key for one mailbox, only
+ * what waits from its address.
  */
 export function cancelEmail(app: App, actor: Actor, id: string, audited?: Audited): Promise<SendResponse> {
   const isOfDrafts = audited !== undefined || isRestricted(actor.limits)
   const cancel = (tx: Tx, email: ScheduledRow) => {
-    if ((isOfDrafts && email.status !== DRAFT) || !cancelInTransaction(app, tx, actor, email, audited))
+    const isForbidden = (isOfDrafts && email.status !== DRAFT) || !isOwnSender(app, actor, email.from)
+    if (isForbidden || !cancelInTransaction(app, tx, actor, email, audited))
       throw notFound('email_not_found', 'Scheduled email not found; only scheduled emails and drafts can be cancelled.')
   }
   return changeEmail(app, actor, id, cancel, { mayUseReserve: true })

@@ -120,6 +120,14 @@ export function requireAllowedDomain({ limits }: Actor, domain: string): void {
     )
 }
 
+/** Whether a sender is not that of another mailbox than the one of the actor's key, if it is for one. */
+export function isOwnSender(app: Pick<App, 'findMailboxAddress'>, { accountId, limits }: Actor, from: string): boolean {
+  if (limits?.mailboxId === undefined) return true
+  const parsed = parseMailbox(from)
+  const own = app.findMailboxAddress(accountId, limits.mailboxId)
+  return parsed.kind === 'ok' && normaliseAddress(parsed.address) === own
+}
+
 type LimitedEmail = Readonly<{
   from: string
   fromDomain: string
@@ -132,15 +140,13 @@ export function requireAllowedEmail(
   actor: Actor,
   email: LimitedEmail,
 ): void {
-  const { allowedRecipients: allowed, mailboxId } = actor.limits ?? {}
+  const { allowedRecipients: allowed, mailboxId = '' } = actor.limits ?? {}
   requireAllowedDomain(actor, email.fromDomain)
-  const from = mailboxId && parseMailbox(email.from)
-  const own = mailboxId && app.findMailboxAddress(actor.accountId, mailboxId)
-  if (from && (from.kind === 'invalid' || normaliseAddress(from.address) !== own))
+  if (!isOwnSender(app, actor, email.from))
     throw new AppError(
       403,
       'sender_not_allowed',
-      `This API key sends from its agent mailbox only; set From to ${own}, or use another key.`,
+      `This API key sends from its agent mailbox only; set From to ${app.findMailboxAddress(actor.accountId, mailboxId)}, or use another key.`,
     )
   const refused = email.recipients.filter(
     ({ address, domain }) =>

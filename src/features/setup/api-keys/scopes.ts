@@ -70,6 +70,7 @@ const OPEN_ROUTES: ReadonlySet<string> = new Set([
   ...[
     ...['/v1/emails', '/v1/emails/batch', '/v1/emails/check', '/v1/emails/:id/cancel', '/v1/emails/:id/resend'],
     ...['/v1/templates/:id/render', '/mcp', `${MESSAGE_ROUTE}/ack`, `${MESSAGE_ROUTE}/nack`, `${MESSAGE_ROUTE}/reply`],
+    ...['/api/v1/send/message', '/api/v1/send/raw'],
     // Of Resend, Postmark and Mailgun, also below their names.
     ...['/emails', '/emails/batch', '/emails/:id/cancel', '/v3/:domain/messages', '/v3/:domain/messages.mime'],
     ...['/email', '/email/batch', '/email/withTemplate', '/email/batchWithTemplates'],

@@ -86,6 +86,8 @@ beforeEach(async () => {
   sink.messages.length = 0
 })
 
+const WHOLE = `From: ${EMAIL.from}\r\nTo: ${EMAIL.to}\r\nSubject: Hello\r\n\r\nHi`
+
 /** Each sends one email and returns its id. */
 const WAYS: readonly (readonly [string, (key: string) => Promise<string>])[] = [
   ['POST /v1/emails', async (key) => (await post('/v1/emails', EMAIL, key)).id],
@@ -188,21 +190,32 @@ const WAYS: readonly (readonly [string, (key: string) => Promise<string>])[] = [
       return String(at((await service.api('POST', '/email', body, { key: '', headers })).body, 'MessageID'))
     },
   ],
-  ...['', '/mailgun'].map(
-    (prefix) =>
+  ...['/v3', '/mailgun/v3'].flatMap((prefix) =>
+    ['messages', 'messages.mime'].map(
+      (name) =>
+        [
+          `Mailgun at ${prefix}, ${name}`,
+          async (key: string) => {
+            const body = new FormData()
+            const fields = { from: EMAIL.from, to: EMAIL.to, subject: 'Hello', text: 'Hi', message: WHOLE }
+            for (const [field, value] of Object.entries(fields)) body.set(field, value)
+            const headers = { authorization: `Basic ${btoa(`api:${key}`)}` }
+            const answer = await fetch(`${service.url}${prefix}/${VERIFIED}/${name}`, { method: 'POST', body, headers })
+            return ((await answer.json()) as { id: string }).id.slice(1).split('@')[0] ?? ''
+          },
+        ] as const,
+    ),
+  ),
+  ...['message', 'raw'].map(
+    (name) =>
       [
-        `Mailgun at "${prefix}"`,
+        `Postal, ${name}`,
         async (key: string) => {
-          const body = new FormData()
-          for (const [name, value] of Object.entries({ from: EMAIL.from, to: EMAIL.to, subject: 'Hello', text: 'Hi' }))
-            body.set(name, value)
-          const headers = { authorization: `Basic ${btoa(`api:${key}`)}` }
-          const answer = await fetch(`${service.url}${prefix}/v3/${VERIFIED}/messages`, {
-            method: 'POST',
-            body,
-            headers,
-          })
-          return ((await answer.json()) as { id: string }).id.slice(1).split('@')[0] ?? ''
+          const envelope = { mail_from: EMAIL.from, rcpt_to: [EMAIL.to], data: btoa(WHOLE) }
+          const body = { from: EMAIL.from, to: [EMAIL.to], subject: 'Hello', plain_body: 'Hi', ...envelope }
+          const headers = { 'x-server-api-key': key }
+          const answer = await service.api('POST', `/api/v1/send/${name}`, body, { key: '', headers })
+          return String(at(answer.body, 'data', 'messages', EMAIL.to, 'id'))
         },
       ] as const,
   ),
@@ -317,6 +330,7 @@ describe('an email of a key with drafts', () => {
           authorization: isMailgun ? `Basic ${btoa(`api:${key}`)}` : `Bearer ${key}`,
           'content-type': isMailgun ? 'application/x-www-form-urlencoded' : 'application/json',
           'x-postmark-server-token': key,
+          'x-server-api-key': key,
         }
         const answer = await fetch(`${service.url}${url}`, { method, body, headers })
         // Postmark's errors are all 422.
@@ -330,10 +344,13 @@ describe('an email of a key with drafts', () => {
     ).toEqual(
       [
         ...['', '/postmark'].flatMap((prefix) =>
-          ['', 'batch', 'batchWithTemplates', 'withTemplate'].map((name) => `POST ${prefix}/email/${name}`),
+          ['', '/batch', '/batchWithTemplates', '/withTemplate'].map((name) => `POST ${prefix}/email${name}`),
         ),
         ...['/emails/', '/resend/emails/', '/v1/emails/'].flatMap((path) => [`POST ${path}`, `POST ${path}batch`]),
-        ...['', '/mailgun'].map((prefix) => `POST ${prefix}/v3/:domain/messages`),
+        ...['', '/mailgun'].flatMap((prefix) =>
+          ['messages', 'messages.mime'].map((name) => `POST ${prefix}/v3/:domain/${name}`),
+        ),
+        ...['POST /api/v1/send/message', 'POST /api/v1/send/raw'],
         'POST /v1/emails/check',
         ...['POST /v1/emails/:id/cancel', 'POST /v1/emails/:id/resend', 'POST /v1/templates/:id/render'],
         ...['ack', 'nack', 'reply'].map((name) => `POST ${inMailbox(`/${name}`)}`),
@@ -453,6 +470,15 @@ describe('a key for one mailbox', () => {
       expect(await get(path)).toBe(403)
     expect((await service.send({ from: `Support <support@${VERIFIED}>` }, { key })).status).toBe(202)
     expectError(await service.send({}, { key }), 403, 'sender_not_allowed')
+    const asks = (await newKey({ mailbox_id: mailboxId, drafts: true })).key
+    const [draft, ofOther] = [
+      await post('/v1/emails', { ...EMAIL, from: `support@${VERIFIED}` }, asks),
+      await post('/v1/emails', EMAIL, agent),
+    ]
+    for (const action of ['cancel', 'resend'])
+      expectError(await service.api('POST', `/v1/emails/${ofOther.id}/${action}`, {}, { key }), 404, 'email_not_found')
+    expect(await statusOf(ofOther.id)).toBe('draft')
+    expect(await post(`/v1/emails/${draft.id}/cancel`, {}, key)).toMatchObject({ status: 'cancelled' })
     await using smtp = await service.connectLoggedIn(key)
     expect(await sendMessage(smtp, createMessage())).toMatch(/^5\d\d .*support@/)
     await using client = await connect(service.url, key)
