@@ -166,7 +166,8 @@ export const countRestoredSteps = (db: Database): number =>
 export async function skipRestoredSteps(app: App): Promise<void> {
   const before = readFence(app.db)?.fencedAt ?? 0
   for (;;) {
-    const notices = listRestoredNotices(app.db, STEP_KIND, before, CHANGE_BATCH_SIZE)
+    // Also of those whose sequence is paused, which are due at no time.
+    const notices = listRestoredNotices(app.db, STEP_KIND, CHANGE_BATCH_SIZE)
     if (notices.length === 0) return
     await app.commit.writeFromReserve((tx) => {
       for (const notice of notices) {

@@ -81,8 +81,8 @@ const sql = prepareStatements((db) => ({
   countRestored: db.prepare<{ n: number }, [number, string, Millis]>(
     'SELECT count(*) AS n FROM notices WHERE id <= ? AND kind IN (SELECT value FROM json_each(?)) AND due_at <= ?',
   ),
-  restored: db.prepare<Notice, [number, string, Millis, number]>(
-    `SELECT ${COLUMNS} FROM notices WHERE id <= ? AND kind = ? AND due_at <= ? LIMIT ?`,
+  restored: db.prepare<Notice, [number, string, number]>(
+    `SELECT ${COLUMNS} FROM notices WHERE id <= ? AND kind = ? LIMIT ?`,
   ),
 }))
 
@@ -245,9 +245,9 @@ export const dropRestoredNotices = (tx: Tx, kinds: readonly string[]): void =>
 export const countRestoredNotices = (db: Database, kinds: readonly string[], before = ALL_TIMES): number =>
   sql(db).countRestored.get(readLastRestoredId(db), JSON.stringify(kinds), before)?.n ?? 0
 
-/** Notices that wait as restored and were due before a time. */
-export const listRestoredNotices = (db: Database, kind: string, before: Millis, limit: number): Notice[] =>
-  sql(db).restored.all(readLastRestoredId(db), kind, before, limit)
+/** Notices of a kind that wait as restored. */
+export const listRestoredNotices = (db: Database, kind: string, limit: number): Notice[] =>
+  sql(db).restored.all(readLastRestoredId(db), kind, limit)
 
 /** A mail to the owners of an account, for the notices of one kind that are due. */
 export interface OwnerMail {

@@ -229,21 +229,22 @@ describe('a sequence', () => {
 
   // Proves: sequence-9
   test.each([
-    ['drops', dropFence, ['Step 4 bob', 'Step 4 eve']],
-    ['releases', releaseFence, ['Step 2 bob', 'Step 1 eve']],
+    ['drops', dropFence, ['Step 4 bob', 'Step 4 eve', 'Step 4 zoe']],
+    ['releases', releaseFence, ['Step 2 bob', 'Step 1 eve', 'Step 1 zoe']],
   ] as const)('sends nothing twice from a restored copy until an operator %s it', async (_, decide, later) => {
     using folder = createFolder()
     const [original, copy] = [folder.pathOf('original'), folder.pathOf('copy')]
     let actor: Actor
-    let ids: string[]
+    const ids: string[] = []
     {
       await using service = await createService({ dataDir: original })
       actor = service.actor
       const steps = [step(1, '0'), step(2, '3d'), step(3, '2h'), step(4, '30d')]
-      ids = [await service.sequence({ event: 'signed_up', steps }), await service.sequence({ event: 'paused', steps })]
-      await service.call('PUT', `/sequences/${ids[1]}`, { status: 'paused' })
+      for (const event of ['signed_up', 'paused', 'held']) ids.push(await service.sequence({ event, steps }))
+      for (const id of ids.slice(1)) await service.call('PUT', `/sequences/${id}`, { status: 'paused' })
       await service.enter('bob@receiver.test')
       await service.enter('eve@receiver.test', 'paused')
+      await service.enter('zoe@receiver.test', 'held')
       expect(await service.pass(0)).toEqual(['Step 1 bob'])
     }
     cpSync(original, copy, { recursive: true })
@@ -281,11 +282,12 @@ describe('a sequence', () => {
     expect(await readFenceView(app)).toMatchObject({ contact_mails: 2, recipients: 1 })
     const operator = { accountId: null, type: 'operator', id: 'cli' } as const
     expect(await decide(app, operator, {})).toMatchObject({ is_ended: true })
+    await change(2, 'active')
     if (decide === dropFence) {
       expect(await pass(days(3), 1)).toEqual(['Step 2 new'])
       expect(await pass(hours(3), 1)).toEqual(['Step 3 new'])
     }
-    expect((await pass(decide === dropFence ? days(26) : 0, 2)).toSorted()).toEqual(later.toSorted())
+    expect((await pass(decide === dropFence ? days(26) : 0, 3)).toSorted()).toEqual(later.toSorted())
     expectSound(restored)
   })
 
