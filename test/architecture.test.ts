@@ -66,24 +66,24 @@ const RANK: readonly string[] = Object.entries(AREAS).flatMap(([area, features])
 
 /** At most so many lines of TypeScript. A limit is raised only in a commit that says why; lower it when code goes. */
 const MAX_LINES: Readonly<Record<string, number>> = {
-  core: 5000,
-  setup: 11420,
-  sending: 25400,
-  people: 7150,
-  receiving: 12730,
-  audience: 7000,
-  reporting: 5750,
-  webhooks: 6000,
+  core: 4980,
+  setup: 11340,
+  sending: 25290,
+  people: 7050,
+  receiving: 12670,
+  audience: 6950,
+  reporting: 5730,
+  webhooks: 5990,
   lifecycle: 4050,
-  'drop-in': 7290,
-  app: 14040,
+  'drop-in': 6960,
+  app: 13890,
   bench: 830,
-  dashboard: 23730,
-  platform: 17750,
+  dashboard: 22800,
+  platform: 17720,
   protocols: 9670,
   client: 1050,
-  src: 158650,
-  test: 143450,
+  src: 156650,
+  test: 143800,
 }
 
 /** Programs, not modules: a process or a Worker starts with such a file, so importing it may start something. */
