@@ -151,8 +151,9 @@ export async function releaseFence(app: App, actor: AuditActor, selector: FenceS
 
 /**
  * Drops a limited number of what is selected: mail is cancelled with an event and gives its quota back, broadcasts are
- * cancelled, emails to contacts are removed, steps of sequences are skipped, imports end. Call it again with `next_cursor` until that is null. A process
- * that dies in between leaves what was not dropped waiting. Throws 422 for an invalid cursor.
+ * cancelled, emails to contacts are removed, steps of sequences are skipped, imports end. Call it again with
+ * `next_cursor` until that is null. A process that dies in between leaves what was not dropped waiting. Throws 422 for an
+ * invalid cursor.
  */
 export async function dropFence(
   app: App,
